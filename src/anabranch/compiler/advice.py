@@ -1,18 +1,17 @@
-"""The effect that one declaration or one rewrite of the user's would have.
+"""Advice: the effect of one declaration or one rewrite by the user.
 
-How to rewrite an operator whose state is proved.
+Rewrites of operators whose state is proved:
 
 A declaration would be false there, so none is advised. What helps instead depends on
-the proof: a state that a `scan` or an `Operator` carries, a key that keeps it apart, a
-new item instead of a changed one. A key is tried as advice is: the program is planned
-again with it, and nothing is said of a key that would not help.
+the proof: state carried by a `scan` or an `Operator`, a key that separates it, a new
+item instead of a changed one. Keys are tried, as declarations are: the program is
+planned again with the key, and a key that would not help is not mentioned.
 
-What one declaration of the user's would change.
+Declarations that would change the plan:
 
 Each piece of advice is tried, not guessed: the program is planned again as if the
-declaration stood there, and the two plans are compared. Only what the analysis could
-not see is advised to be declared. What it has proved cannot be declared away; for that
-there is `rewrites.py`.
+declaration were there, and the two plans are compared. Only what the analysis could not
+see is advised to be declared; what it has proved cannot be declared away.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _KEYED_KINDS = (Aggregate, Apply, Barrier, Block, Join, Merge, Scan)
 
 
 class Rewrite(NamedTuple):
-    """An operator, and how to write it so that it can run in parallel."""
+    """An operator, and how to rewrite it so that it can run in parallel."""
 
     operator: str
     text: str
@@ -65,10 +64,10 @@ def suggest(
     target: Target | None = None,
     rules: Rules | None = None,
 ) -> tuple[Rewrite, ...]:
-    """Return how to rewrite the operators that are proved to be sequential."""
+    """Return rewrites for the operators that are proved to be sequential."""
 
     def try_key(op: Op, key: tuple[str, ...]) -> str | None:
-        """Return the plan's change if the state of an operator were kept by a key."""
+        """Return how the plan would change if an operator's state were keyed."""
         keyed = replace(traits[op.name], state="keyed", key=key)
         after = make_plan(graph, {**traits, op.name: keyed}, target, rules)
         return describe_effect(op.name, plan, after)
@@ -100,7 +99,7 @@ def _find_proved(
 
 
 def _instead(op: Op, cause: Cause) -> str:
-    """Suggest a replacement for the line that was found."""
+    """Return a suggested replacement for the line found."""
     match cause:
         case "writes":
             return _place_for_state(op)
@@ -148,7 +147,7 @@ def _place_for_state(op: Op) -> str:
 
 
 def _by_key(op: Op, cause: Cause, effect: str | None) -> str:
-    """Describe the gain of a key, for state that can be kept apart by one."""
+    """Return the gain of a key, for state that a key can separate."""
     movable = cause == "writes" and isinstance(op.kind, Map | Filter | FlatMap)
     own = isinstance(op.kind, Scan | Apply) and cause == "writes"
     kept = cause == "kind" and isinstance(op.kind, _KEYED_KINDS) and not op.keyed_by
@@ -162,11 +161,11 @@ def _by_key(op: Op, cause: Cause, effect: str | None) -> str:
     return f"if each key may have a state of its own, {how} would {effect}"
 
 
-MOST_TRIALS = 8  # each plans the whole program once more
+MOST_TRIALS = 8  # each one plans the whole program again
 
 
 class Advice(NamedTuple):
-    """A declaration, where it would stand, and what it would change."""
+    """A declaration, its place, and its effect."""
 
     operator: str
     declaration: str
@@ -178,7 +177,7 @@ class Advice(NamedTuple):
 
 
 class TrialDeclaration(NamedTuple):
-    """A declaration that may be worth making, and the traits that it would give."""
+    """A declaration that may help, and the traits it would give."""
 
     operator: str
     declaration: str
@@ -230,7 +229,7 @@ def _trials(
 
 
 def _if_declared_stateless(op: Op, traits: Traits) -> Traits | None:
-    """Return the traits of an operator whose code is declared to keep nothing."""
+    """Return the traits of an operator whose code is declared stateless."""
     if traits.state != "global" or not op.kind.user_code:
         return None
     found = state_evidence(traits)
@@ -247,7 +246,9 @@ def _if_declared_stateless(op: Op, traits: Traits) -> Traits | None:
 
 
 def keeps_state(kind: Apply) -> bool:
-    """Tell whether a class clearly has state, or a result that only one may give."""
+    """Tell whether a class clearly has state, or a result that only one instance may
+    give.
+    """
     methods = ("setup", "punctuation", "on_time", "finish")
     if "__init__" in vars(kind.operator) or any(map(kind.overrides, methods)):
         return True
@@ -255,7 +256,7 @@ def keeps_state(kind: Apply) -> bool:
 
 
 def state_evidence(traits: Traits) -> Evidence | None:
-    """Return why an operator is said to have state, if anything says so."""
+    """Return why an operator is considered stateful, if there is evidence."""
     return next((e for e in traits.evidence if e.trait == "state"), None)
 
 
@@ -310,7 +311,7 @@ def _rate_trials(
 
 
 def describe_effect(name: str, before: Plan, after: Plan) -> str | None:
-    """Describe the change around an operator, as the end of a sentence."""
+    """Return the change around an operator, as the end of a sentence."""
     region = next((r for r in after.regions if name in r.operators), None)
     if region is None:
         return None

@@ -1,7 +1,7 @@
-"""Compile a program: learn its traits, make its plan, and keep both to be shown.
+"""Compiles a program: its traits, its plan, and both for display.
 
 A verdict of the analysis that a run has refuted is replaced by `refute`: the operator
-becomes sequential, for the reason that was found.
+becomes sequential, for the reason found.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = ["Compilation", "Rules", "Target", "compile_graph"]
 
 @dataclass(frozen=True)
 class Compilation:
-    """A program, what is known about it, and what was decided.
+    """A program, its traits, and the decisions about it.
 
     >>> import anabranch as ab
     >>> made = ab.compile(ab.from_iterable([1, 2]).map(abs).to_list())
@@ -104,9 +104,9 @@ def compile_graph(
     on_error: Callable[..., Any] | None = None,
     refuted: Mapping[str, Reason] | None = None,
 ) -> Compilation:
-    """Turn a valid program into a parallel plan; `on_error` takes what fails, if any.
+    """Turn a valid program into a parallel plan; `on_error` receives failures, if any.
 
-    `refuted` are operators that a run has found to have state, against the analysis.
+    `refuted` are operators that a run found to be stateful, against the analysis.
 
     >>> import anabranch as ab
     >>> from anabranch.language.drafts import build_graph
@@ -133,8 +133,8 @@ def _plan_bodies(
 ) -> tuple[Body, ...]:
     """Return the plans of the bodies of rounds that can run in parallel.
 
-    One that does something outside is left to one thread: where a round fails, it runs
-    again to tell what one thread would have met.
+    A body with effects is left to one thread: a failed round is repeated to find what a
+    single thread would have met.
     """
     calm = replace(target, resilient=False)  # a failure ends its rounds
     bodies = {
@@ -146,11 +146,11 @@ def _plan_bodies(
         Body(name, plan)
         for name, plan in bodies.items()
         if any(plan.operators[0].name != n for r in plan.regions for n in r.operators)
-    )  # more than where items come in
+    )  # more than the entry
 
 
 def choose_lift(traits: Traits, target: Target) -> Traits:
-    """Return traits with their state lifted where several processes run the program.
+    """Return traits with their state lifted if several processes run the program.
 
     In one process a global is where it should be.
     """
@@ -160,7 +160,7 @@ def choose_lift(traits: Traits, target: Target) -> Traits:
 
 
 def overview(compilation: Compilation) -> dict[str, Any]:
-    """Return the dashboard's view of a program before anything was measured.
+    """Return the dashboard's view of a program before any measurement.
 
     >>> import anabranch as ab
     >>> made = ab.compile(ab.from_iterable([1, 2]).map(abs).to_list())

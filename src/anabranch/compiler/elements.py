@@ -1,10 +1,10 @@
-"""Put every operator into an element, and the elements into levels.
+"""Assigns every operator to an element, and the elements to levels.
 
-A region is one element. Operators outside of regions that are connected without a
-region between them form one element, in which an item goes from operator to operator
-by a call. A level is a step: an element reads only what lower levels have made, which
-is why a region between two operators puts the second one on a higher level even if the
-two are connected directly as well.
+A region is one element. Operators outside regions that are connected without a region
+in between form one element, in which an item goes from operator to operator by a call.
+A level is a step: an element reads only the output of lower levels, which is why a
+region between two operators puts the second one on a higher level even if the two are
+connected directly as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Group = str  # a chain, or the first operator of a fused set, or an operator
 def form_elements(
     graph: Graph, regions: Sequence[Region], apart: Sequence[Formed] = ()
 ) -> tuple[Element, ...]:
-    """Return the elements, each behind those that it reads from.
+    """Return the elements, each after those it reads from.
 
     Chains that stay `apart` are elements too, but have no replicas.
 
@@ -65,7 +65,7 @@ def _groups(graph: Graph, chain_of: Mapping[str, str]) -> dict[str, Group]:
 def _levels(
     graph: Graph, group_of: Mapping[str, Group], chain_of: Mapping[str, str]
 ) -> dict[Group, int]:
-    """Return the level of each group: how many region boundaries lead to it."""
+    """Return the level of each group: the number of region boundaries before it."""
     streams = [
         (group_of[edge.producer.operator], group_of[edge.consumer.operator], edge)
         for edge in graph.edges
@@ -96,7 +96,7 @@ def _group_operators(
     level_of: Mapping[str, int],
     chain_of: Mapping[str, str],
 ) -> Iterable[list[str]]:
-    """Yield the operators of each element, in the order of the program."""
+    """Yield the operators of each element, in program order."""
     leader = {group: group for group in group_of.values()}
     for edge in graph.edges:
         ends = (edge.producer.operator, edge.consumer.operator)
@@ -113,7 +113,7 @@ def _group_operators(
 
 def _leader(leader: dict[Group, Group], group: Group) -> Group:
     while leader[group] != group:
-        leader[group] = leader[leader[group]]  # halve the path for the next search
+        leader[group] = leader[leader[group]]  # path halving for the next search
         group = leader[group]
     return group
 

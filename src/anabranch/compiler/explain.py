@@ -1,4 +1,4 @@
-"""A plan as text: what was decided for every operator, and why."""
+"""A plan as text: the decisions for every operator, with reasons."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def explain(
     target: Target | None = None,
     rules: Rules | None = None,
 ) -> str:
-    """Return a review of the plan: regions, what stays sequential, what would help.
+    """Return a review of the plan: regions, sequential operators, and advice.
 
     >>> from anabranch.compiler.make_plan import make_plan
     >>> from anabranch.graph.graph import Op, Output
@@ -128,7 +128,7 @@ def _list_operators(graph: Graph, region: Region) -> str:
 
 
 def _streams(region: Region) -> Iterator[str]:
-    """Yield the streams that enter and leave a region, where there are several."""
+    """Yield the streams that enter and leave a region, if there are several."""
     for ends, streams in (("inputs", region.inputs), ("outputs", region.outputs)):
         if len(region.inputs) > 1 or len(region.outputs) > 1:
             yield _wrap(f"{ends}: {', '.join(streams) or 'none'}", "    ", 7)
@@ -168,7 +168,7 @@ def _sequential(
 
 
 def _lift(traits: Traits) -> Iterator[str]:
-    """Yield whether the state of an operator is lifted, where it keeps some outside."""
+    """Yield whether an operator's external state is lifted."""
     if traits.lifted:
         places = ", ".join(map(str, traits.lifted))
         yield _wrap(f"its state is lifted: {places}", "        ", 4)
@@ -177,7 +177,7 @@ def _lift(traits: Traits) -> Iterator[str]:
 
 
 def _quote_line(reason: Reason | None) -> Iterator[str]:
-    """Yield the line of the user's that forces something, where it can be read."""
+    """Yield the user's line that forces something, if it can be read."""
     words = (
         "" if reason is None else linecache.getline(reason.file, reason.line).strip()
     )
@@ -209,7 +209,7 @@ def _rounds(plan: Plan) -> Iterator[str]:
 
 
 def _runs(plan: Plan) -> Iterator[str]:
-    """Yield how each operator that computes runs, and why."""
+    """Yield how each computing operator runs, and why."""
     for op in plan.operators:
         if op.why:
             how = "columns" if op.runs == "columns" else "Python"

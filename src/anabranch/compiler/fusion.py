@@ -1,13 +1,10 @@
-"""Fused sets, and where punctuations come from and are awaited.
+"""Fused sets, and the origins and consumers of punctuations.
 
-Fused sets: the operators that the user's `fuse` declarations tie together.
+Fused sets are the operators that the user's `fuse` declarations tie together.
 
-Two fused operators run in one element, and so does everything that lies on
-a path between them: otherwise the element would wait for itself. Seen as a graph, a
-declaration is an edge in both directions, and a fused set is a strongly connected
-component.
-
-Where punctuations come from and where they are awaited.
+Two fused operators run in one element, and so does everything on a path between them:
+otherwise the element would wait for itself. As a graph, a declaration is an edge in
+both directions, and a fused set is a strongly connected component.
 
 Replicas of a region that makes punctuations would each make their own, so nothing
 outside the region may await them; and punctuations that enter a region are copied to
@@ -66,7 +63,7 @@ def _strong_components(after: Mapping[str, list[str]]) -> Iterator[list[str]]:
 def _finishing_order(
     start: str, after: Mapping[str, list[str]], seen: set[str]
 ) -> list[str]:
-    """List operators newly reached from `start`, each behind those it leads to."""
+    """Return the operators newly reached from `start`, each after those it leads to."""
     finished: list[str] = []
     path: list[tuple[str, Iterator[str]]] = []
     if start not in seen:
@@ -90,7 +87,7 @@ def passes_marks(traits: Traits) -> bool:
 
 
 def find_giving(graph: Graph, traits: Mapping[str, Traits]) -> frozenset[str]:
-    """Return the operators whose output has punctuations, or advances of a clock.
+    """Return the operators whose output has punctuations or advances.
 
     >>> from anabranch.graph.graph import Op, Output
     >>> from anabranch.graph.kind import Kind
@@ -115,7 +112,7 @@ def find_giving(graph: Graph, traits: Mapping[str, Traits]) -> frozenset[str]:
 
 
 def find_awaited(graph: Graph, traits: Mapping[str, Traits]) -> frozenset[str]:
-    """Return the operators whose output must carry its punctuations on to another.
+    """Return the operators whose output must carry punctuations to another.
 
     >>> from anabranch.graph.graph import Op, Output
     >>> from anabranch.graph.kind import Kind

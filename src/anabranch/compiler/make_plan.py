@@ -1,4 +1,4 @@
-"""The recipe: from a program and its traits to a plan, one pass after the other."""
+"""The recipe: from a program and its traits to a plan, pass by pass."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ def find_in_parts(
     regions: Sequence[Region],
     target: Target,
 ) -> dict[str, str]:
-    """Return the windows without a key that are computed in two steps, in words.
+    """Return the unkeyed windows that are computed in two steps, in words.
 
-    The replicas before them have contiguous ranges of the stream. Where a run goes on
-    after errors, an item that is late must fail by itself.
+    The replicas before them have contiguous ranges of the stream. If a run continues
+    after errors, a late item must fail by itself.
     """
     if not target.batched:
         return {}
@@ -140,7 +140,7 @@ def find_in_parts(
 def _leave_out_sinks(graph: Graph, traits: Mapping[str, Traits], found: Found) -> Found:
     """Leave out sinks behind an element of one task: that task writes them.
 
-    Unless it runs in the driver, which hands its items on to be written.
+    Unless it runs in the driver, which passes its items on to be written.
     """
     inside = {name for formed in found.regions for name in formed.operators}
     alone = {
@@ -166,7 +166,7 @@ def _leave_out_sinks(graph: Graph, traits: Mapping[str, Traits], found: Found) -
 
 
 def _in_driver(op: Op, traits: Traits) -> bool:
-    """Tell whether an operator keeps its element in the process of the driver."""
+    """Tell whether an operator keeps its element in the driver."""
     return traits.effects and not isinstance(op.kind, FromIterable | Generate)
 
 
@@ -176,7 +176,7 @@ def _one_thread(
     subgraphs: Sequence[Subgraph],
     why: OneThread,
 ) -> Plan:
-    """Return the plan of a program that runs as it was written."""
+    """Return the plan of a program that runs sequentially."""
     text = f"the whole program runs as one thread: {why.text}"
     refusals = {op.name: Refusal(text) for op in graph}
     by_state = {
@@ -222,7 +222,7 @@ def _sequential(
 
 
 def _reason(op: Op, evidence: tuple[Evidence, ...], why: Refusal) -> Reason | None:
-    """Return the line that forces an operator to be sequential, as far as is known."""
+    """Return the line that makes an operator sequential, as far as known."""
     for found in evidence:
         if found.trait == why.trait:
             return Reason(*found[:4])

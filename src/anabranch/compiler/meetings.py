@@ -1,11 +1,11 @@
-"""Find the regions that need positions on an engine of threads.
+"""Finds the regions that need positions on an engine of threads.
 
-Where the replicas of one region come together, the numbers that its splitter gave tell
-the order. They do not where streams of other threads arrive too, nor behind a shuffle
-that follows a region with several outputs for one item: these share a number, and the
-shuffle deals them to different replicas. And what an advance of the clock closes in all
-replicas has one number, too. Every region whose items lead to such a place, or in which
-there is one, needs positions, which tell the order of any two items.
+Where the replicas of one region come together, the numbers of its splitter give the
+order. They do not where streams of other threads arrive too, nor behind a shuffle that
+follows a region with several outputs per item: these share a number, and the shuffle
+deals them to different replicas. And all windows that an advance closes in the replicas
+have one number, too. Every region whose items lead to such a place, or that contains
+one, needs positions, which order any two items.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
 def _find_beside(
     streams: Sequence[tuple[str, str]], region_of: Mapping[str, str], heads: set[str]
 ) -> dict[str, list[str]]:
-    """Find the operators that carry positions if an operator of a region does.
+    """Return the operators that carry positions if an operator of a region does.
 
-    All of its region, which has one way to keep its order, and the regions that it
-    shuffles to: what was numbered otherwise is not numbered anew.
+    All of its region, which has one ordering, and the regions that it shuffles to:
+    items are not renumbered.
     """
     inside: dict[str, list[str]] = {}
     for name in heads & region_of.keys():
@@ -103,7 +103,7 @@ def _find_repeated(
     """Return the regions behind a shuffle of items that share a number."""
     sharing = {r.name for r in regions if r.push.most is None or r.push.most > 1}
     repeated: set[str] = set()
-    for region in regions:  # left to right, so what comes before is known
+    for region in regions:  # left to right, so producers are known
         producers = (e.producer.operator for e in streams_into(graph, region.operators))
         before = {region_of.get(name) for name in producers}
         if before & (sharing | repeated):

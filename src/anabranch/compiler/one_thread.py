@@ -1,11 +1,10 @@
-"""When parts of a program must take turns item by item, since one sees what another changes.
+"""Finds programs whose parts must alternate item by item because they share state.
 
-Operators that share something stay together: in one element, which nothing divides, an
+Operators that share something stay together in one element, which nothing divides: an
 item goes through all of them before the next one comes. That is the order of one
-thread. Where it cannot be had so, the whole program runs as one thread: a source reads
-ahead of what follows it, a sink takes what has come behind it, a region and a second
-way in keep an order of their own, and at the end of the stream operators are asked one
-by one.
+thread. If that is impossible, the whole program runs as one thread: a source reads
+ahead of its consumers, a sink lags behind, a region and a second entry have an order of
+their own, and at the end of the stream operators finish one by one.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class OneThread(NamedTuple):
 def find_changed_items(
     graph: Graph, traits: Mapping[str, Traits]
 ) -> tuple[Sharing, ...]:
-    """Return who gets, on another branch, items that an operator changes."""
+    """Return who receives, on another branch, items that an operator changes."""
     found = []
     for op in graph:
         evidence = traits[op.name].evidence
@@ -53,7 +52,7 @@ def find_changed_items(
 
 
 def find_together(sharing: Sequence[Sharing]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of parts that share something, directly or through others.
+    """Return the groups of parts that share something, directly or indirectly.
 
     >>> pairs = ["ba", "cb", "ed"]
     >>> find_together([Sharing(*pair, "reads it", "f.py", 1) for pair in pairs])
@@ -70,8 +69,8 @@ def find_together(sharing: Sequence[Sharing]) -> tuple[tuple[str, ...], ...]:
 def why_one_for_silence(graph: Graph) -> OneThread | None:
     """Return why a program whose clocks may be idle runs as one thread, or None.
 
-    All that follows a clock must learn at the same place of the stream that an input is
-    silent. On an engine that works in epochs, that is between two of them.
+    All operators behind a clock must learn of a silent input at the same place of the
+    stream. On an engine that works in epochs, that is between two of them.
     """
     for op in graph:
         if isinstance(op.kind, EventTime) and op.kind.idle:
@@ -86,7 +85,7 @@ def why_one_for_silence(graph: Graph) -> OneThread | None:
 def why_one_thread(
     graph: Graph, elements: Sequence[Element], sharing: Sequence[Sharing]
 ) -> OneThread | None:
-    """Return why no element can hold all who share something, or None."""
+    """Return why no element can hold all parts that share something, or None."""
     for group in find_together(sharing):
         why = _why_not_together(graph, elements, group)
         if why is not None:

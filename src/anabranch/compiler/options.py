@@ -1,4 +1,4 @@
-"""The options of the compiler: the engine that the program runs on, and rules."""
+"""The options of the compiler: the target engine, and rules."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 class Target:
     """The abilities of the engine, and the requirements of the run.
 
-    A `batched` engine works on epochs of many items, so it can cut any stream without
-    state into contiguous ranges and put the results back end to end, and it orders
-    everything else by position. With `parallel_ends` it can read and write with several
-    workers at once. An `aligned` one deals items out in groups, so that blocks of
-    several items can be replicated. Without `replicas` it has one thread.
+    A `batched` engine works on epochs of many items, so it can cut any stateless stream
+    into contiguous ranges and concatenate the results, and it orders everything else by
+    position. With `parallel_ends` it can read and write with several workers at once.
+    An `aligned` one deals items in groups, so that blocks of several items can be
+    replicated. Without `replicas` it has one thread.
 
     With `rounds` it runs the body of an `iterate` on all replicas.
 
-    A `resilient` run goes on after errors, so items may be missing anywhere.
+    A `resilient` run continues after errors, so items may be missing anywhere.
     """
 
     batched: bool = False
@@ -38,11 +38,11 @@ class Rules:
     """Restrictions that can be switched on.
 
     The paper on hybrid scheduling forbids a stream of dynamic rate between two
-    operators that fixed rates connect some other way. Items find their place by
-    position here, so it is allowed unless `dynamic_inside_static` is False.
+    operators that fixed rates connect in another way. Positions give the order here, so
+    it is allowed unless `dynamic_inside_static` is False.
 
-    The paper on safe data parallelism gives a region one stream in and one stream out.
-    Positions tell the order at any fan-in, so regions are graphs here unless they must
+    The paper on safe data parallelism gives a region one input and one output stream.
+    Positions give the order at any fan-in, so regions are graphs here unless they must
     be `chains`.
     """
 

@@ -1,14 +1,15 @@
-"""Choose the joints of each region and the cheapest order that its engine has.
+"""Chooses the joints of each region and the cheapest safe ordering of its engine.
 
-An engine that works in batches has two. *Contiguous*: each replica has an unbroken part
-of the stream, so its results only have to be laid end to end. *Position*: items carry
-their full positions, by which they are sorted.
+An engine that works in batches has two. *Contiguous*: each replica has a contiguous
+range of the stream, so its results only have to be concatenated. *Position*: items
+carry their full positions, by which they are sorted.
 
-One that works item by item has those of the paper's Table 1. Sequence numbers are given
-once, by the first split, and carried through the shuffles that follow. So a region has to
-cope with the gaps and duplicates that the regions before it made, and whatever receives a
-shuffle sees gaps, since the numbers in between went to other replicas. Numbers do not
-tell the order where the streams of several threads meet (`meetings.py`): positions do.
+One that works item by item has those of the paper's Table 1. Sequence numbers are
+assigned once, by the first split, and carried through the shuffles that follow. So a
+region has to cope with the gaps and duplicates of the regions before it, and the
+receiver of a shuffle sees gaps, since the numbers in between went to other replicas.
+Numbers do not give the order where the streams of several threads meet (`meetings.py`):
+positions do.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def order_regions(
         if _may_be_shuffled_to(one, target)
         for name in one.operators
     )
-    waiting: set[str] = set()  # regions of one replica, while all have several
+    waiting: set[str] = set()  # regions of one replica while all others have several
     carried: dict[str, Push] = {}  # operator of a region -> push since numbered
     regions: list[plan.Region] = []
     for serial, one in enumerate(formed):
@@ -171,7 +172,9 @@ def _has_clock(graph: Graph, formed: Formed) -> bool:
 
 
 def _marks(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> bool:
-    """Tell whether the punctuations that leave a region are not those that enter it."""
+    """Tell whether the punctuations that leave a region differ from those that enter
+    it.
+    """
     return any(
         traits[name].punctuation != "preserving"
         for name in formed.operators
@@ -180,7 +183,7 @@ def _marks(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> bool:
 
 
 def _is_free(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> bool:
-    """Tell whether all that a region gives goes to sinks that take it in any order."""
+    """Tell whether all outputs of a region go to unordered sinks."""
     ends = [name for name in formed.operators if not graph.out_edges(name)]
     free = all(
         isinstance(graph[name].kind, SinkKind) and traits[name].unordered
@@ -198,10 +201,10 @@ def choose_ordering(
     marks: bool = False,
     ordered: bool = True,
 ) -> Strategy:
-    """Return the cheapest ordering that is safe for a region, and why it is.
+    """Return the cheapest safe ordering for a region, and why it is.
 
-    `push` counts from where the items were numbered; `marks` tells that the region makes
-    or removes punctuations, and `ordered` that somebody asks for the order of its results.
+    `push` counts from where the items were numbered; `marks` if the region makes or
+    removes punctuations, and `ordered` if the order of its results matters.
 
     >>> between = Joints("split", "merge")
     >>> choose_ordering((), Push(1, 1), between, Target()).ordering
@@ -247,13 +250,13 @@ def _why_gaps(push: Push, joints: Joints, target: Target, *, marks: bool) -> str
 
 
 def push_of(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> Push:
-    """Return how many items leave a region on a stream for one that enters it.
+    """Return the number of items that leave a region per item that enters it.
 
-    Where streams meet in the region, an item may come out once for each way.
+    If streams meet in the region, an item may come out once per path.
     """
     if formed.period > 1:
         return _push_of_chain(graph, traits, formed)
-    behind: dict[str, dict[str, Push]] = {}  # by the entry that an item came in by
+    behind: dict[str, dict[str, Push]] = {}  # by the entry of an item
     ends: list[Push] = []
     entries: list[str] = []
     inside = frozenset(formed.operators)
@@ -276,7 +279,7 @@ def push_of(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> Push:
 
 
 def _sum(pushes: Sequence[Push]) -> Push:
-    """Return how many items come in on several streams.
+    """Return the number of items that arrive on several streams.
 
     >>> _sum([Push(0, 1), Push(1, 2)])
     Push(least=1, most=3)
@@ -288,7 +291,7 @@ def _sum(pushes: Sequence[Push]) -> Push:
 
 
 def _at_most(pushes: Sequence[Push]) -> Push:
-    """Return the rates of all of several streams: the least and the most of them."""
+    """Return the range of the rates of several streams."""
     bounded = [push.most for push in pushes if push.most is not None]
     most = max(bounded) if len(bounded) == len(pushes) else None
     return Push(min(push.least for push in pushes), most)
@@ -306,9 +309,9 @@ def _push_of_chain(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -
 
 
 def _push_in_groups(blocks: Sequence[Block], period: int) -> Push:
-    """Return how many items leave maps and blocks for one that enters them.
+    """Return the number of items that leave maps and blocks per item that enters them.
 
-    After `period` items all blocks are complete, and it begins anew.
+    After `period` items all blocks are complete, and the cycle repeats.
     """
     if period > LONGEST_PERIOD:
         return Push(0, prod(block.push for block in blocks))
@@ -360,8 +363,8 @@ def _writes(graph: Graph, operators: Sequence[str]) -> bool:
 def _may_be_shuffled_to(formed: Formed, target: Target) -> bool:
     """Tell whether replicas of another region may send to a region.
 
-    Groups are dealt out by one splitter, unless there is an epoch to count them in.
-    So such a region has one replica while the region before it has several.
+    Groups are dealt by one splitter, unless there is an epoch to count them in. So such
+    a region has one replica while the region before it has several.
     """
     return formed.period == 1 or target.batched
 

@@ -1,17 +1,17 @@
-"""Find the parallel regions: parts of the graph that may be replicated as a whole.
+"""Finds the parallel regions: parts of the graph that may be replicated as a whole.
 
-Whether a growing region may take in the next operator.
+Conditions for adding an operator to a growing region:
 
-Section 3.1 of the paper: the keys must be compatible, the region key being what they
-have in common, and it must reach every keyed operator as it was at the entry, whichever
-way an item takes.
+Section 3.1 of the paper: the keys must be compatible, the region key being their
+intersection, and it must reach every keyed operator unchanged from the entry, on every
+path.
 
 Regions are formed left to right, as in section 3.3 of the paper: each starts as close
-to the sources as it can and takes in operators for as long as every safety condition
-holds. An operator with several inputs brings the regions before it together if it can.
-What must be in a region and stayed outside (an operator that is fused with one of its
-own, or that awaits its punctuations) is refused, and they are formed again. A finished
-region keeps only what the engine replicates.
+to the sources as possible and grows as long as every safety condition holds. An
+operator with several inputs joins the regions before it if it can. Operators that would
+have to be in a region but are not (one fused with a member, or one that awaits its
+punctuations) cause a refusal, and the regions are formed again. A finished region keeps
+only what the engine replicates.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from anabranch.operators.stateless import Map, Union
 
 @dataclass(frozen=True)
 class Front:
-    """What must be known of a stream of a region to tell which operators may join it.
+    """The facts about a stream of a region that decide which operators may join it.
 
-    `kept` are the attributes that are still as they were at the entry (None: all),
-    `by_range` holds if a source hands out ranges whatever the keys in them, or a clock
-    goes from one range to the next, and `marked` if punctuations from outside reach it. While it is `paced`, there are
-    but maps and blocks in it; every `period` items that enter, all blocks are complete
-    and `gain` items have left for each.
+    `kept` are the attributes unchanged since the entry (None: all), `by_range` if a
+    source hands out ranges regardless of keys, or a clock goes from one range to the
+    next, and `marked` if punctuations from outside reach it. While it is `paced`, it
+    has only maps and blocks; after every `period` items that enter, all blocks are
+    complete and `gain` items have left for each.
     """
 
     key: tuple[str, ...] = ()
@@ -92,14 +92,14 @@ def meet(fronts: Sequence[Front], key: tuple[str, ...]) -> Front:
 
 
 def join_key(front: Front, traits: Traits) -> tuple[str, ...]:
-    """Return the region key once an operator has joined; empty if there is none.
+    """Return the region key after an operator has joined; empty if there is none.
 
     >>> join_key(Front(key=("k",)), Traits("keyed", key=("l", "k")))
     ('k',)
     >>> join_key(Front(kept=frozenset({"l"})), Traits("keyed", key=("k", "l")))
     ('l',)
 
-    A coarser key than an operator's own is safe: equal keys still meet in one replica.
+    A key coarser than an operator's own is safe: equal keys still meet in one replica.
     """
     if traits.state != "keyed":
         return front.key
@@ -110,7 +110,9 @@ def join_key(front: Front, traits: Traits) -> tuple[str, ...]:
 
 
 def why_not_joined(front: Front, op: Op, traits: Traits, target: Target) -> str | None:
-    """Return why an operator cannot go on a region whose stream is `front`, or None."""
+    """Return why an operator cannot extend a region whose stream is `front`, or
+    None.
+    """
     if traits.expects_punctuation and front.marked:
         return "acts on punctuations, of which every replica would get a copy"
     if isinstance(op.kind, SourceKind):
@@ -125,7 +127,7 @@ def why_not_joined(front: Front, op: Op, traits: Traits, target: Target) -> str 
 
 
 def join_front(front: Front, op: Op, traits: Traits, *, single: bool = True) -> Front:
-    """Return the front behind an operator that has joined; a `single` stream leaves it."""
+    """Return the front after an operator has joined; a `single` stream leaves it."""
     if isinstance(op.kind, SourceKind):
         key = traits.key if traits.state == "keyed" else ()
         return Front(key=key, by_range=not key, paced=not key)
@@ -143,7 +145,7 @@ def join_front(front: Front, op: Op, traits: Traits, *, single: bool = True) -> 
 
 
 def _join_pace(front: Front, op: Op) -> tuple[int, Fraction]:
-    """Return the period and the gain of a region once an operator has joined.
+    """Return the period and the gain of a region after an operator has joined.
 
     >>> pairs = Op("pairs", Block(sum, pop=2, push=1, peek=2))
     >>> _join_pace(Front(period=3, gain=Fraction(1)), pairs)
@@ -159,7 +161,7 @@ def _join_pace(front: Front, op: Op) -> tuple[int, Fraction]:
 def _why_not_in_groups(front: Front, target: Target) -> str | None:
     """Return why a block cannot get its items in whole groups at the end of a region.
 
-    Where epochs are cut into ranges, groups are counted where items enter a region.
+    If epochs are cut into ranges, groups are counted where items enter a region.
     """
     if front.key or not front.paced:
         return "what comes to a replica may vary"
@@ -203,7 +205,7 @@ Refusals = Mapping[str, Refusal]  # operator -> why it is in no region
 
 
 class Formed(NamedTuple):
-    """The operators of a region, its key, before what it ends and why, its period."""
+    """The operators of a region, its key, where it ends and why, its period."""
 
     operators: tuple[str, ...]
     key: tuple[str, ...]
@@ -245,10 +247,10 @@ def find_regions(
 
 @dataclass(eq=False)
 class _Growing:
-    """A region that grows.
+    """A growing region.
 
-    `fronts` are behind each of its operators, and `entries` the operators through which
-    items enter it on their way to each. Entries in `open` lead to no operator with a key.
+    `fronts` are after each of its operators, and `entries` the operators through which
+    items enter it on their way to each. Entries in `open` lead to no keyed operator.
     """
 
     operators: list[str]
@@ -267,7 +269,7 @@ class _Growing:
 
 
 class _Former:
-    """Holds the facts that are computed once, and what has been refused so far."""
+    """Holds the facts that are computed once, and the refusals so far."""
 
     def __init__(
         self,
@@ -343,7 +345,7 @@ class _Former:
         return sorted(found.values(), key=lambda d: self.place[d.operators[0]])
 
     def _place(self, op: Op) -> None:
-        """Add an operator to the regions before it, or to one of them, or begin one."""
+        """Add an operator to the regions before it, or to one of them, or start one."""
         before = self._drafts_before(op)
         tried = [before] if before else []
         if len(before) > 1:
@@ -378,7 +380,9 @@ class _Former:
             draft.ends[op.name] = why
 
     def _join(self, drafts: list[_Growing], op: Op) -> str | None:
-        """Make an operator and some regions one region; return why not, or None."""
+        """Join an operator and some regions into one region; return why not, or
+        None.
+        """
         of_op = self.traits[op.name]
         inside = [
             output.operator
@@ -428,7 +432,7 @@ class _Former:
         entries: frozenset[str],
         open_ones: frozenset[str],
     ) -> None:
-        """Put an operator into the largest of some regions, and the others too."""
+        """Put an operator and some regions into the largest of these."""
         draft = max(drafts, key=lambda d: len(d.operators), default=_Growing([]))
         for other in drafts:
             if other is not draft:
@@ -467,7 +471,9 @@ class _Former:
         return f"must be fused with {others[0]}, which cannot be in the same region"
 
     def _why_apart(self, drafts: list[_Growing]) -> str | None:
-        """Return why regions cannot become one: what one gives another is divided anew."""
+        """Return why regions cannot become one: the stream between them is
+        repartitioned.
+        """
         if len(drafts) < 2:  # noqa: PLR2004
             return None
         for draft in drafts:
@@ -523,7 +529,7 @@ class _Former:
         return False
 
     def _torn_sets(self, drafts: Sequence[_Growing]) -> dict[frozenset[str], str]:
-        """Return the fused sets of which a region holds only a part; with who is missing."""
+        """Return the fused sets split by a region, with the missing operators."""
         torn: dict[frozenset[str], str] = {}
         for draft in drafts:
             sets = Counter(
@@ -536,9 +542,10 @@ class _Former:
         return torn
 
     def _inner_clocks(self, drafts: Sequence[_Growing]) -> set[str]:
-        """Return what keeps clocks inside a region that has ranges of the stream.
+        """Return the operators that keep clocks inside a region with ranges of the
+        stream.
 
-        What the ranges before have decided is told where items enter a region.
+        The clocks of earlier ranges are known only where items enter a region.
         """
         return {
             name
@@ -577,9 +584,9 @@ class _Former:
         return leaking
 
     def _idle_unions(self, drafts: Sequence[_Growing]) -> dict[str, Refusal]:
-        """Return the fan-ins of regions in which there is nothing else to do.
+        """Return the fan-ins of regions that contain nothing else.
 
-        They are worth it only where replicas on both sides are spared a merge.
+        They pay off only if replicas on both sides avoid a merge.
         """
         idle: dict[str, Refusal] = {}
         for draft in drafts:
@@ -612,7 +619,7 @@ class _Former:
         )
 
     def _makers(self, last: str, inside: frozenset[str]) -> Iterable[str]:
-        """Return the operators of a region whose punctuations leave it behind `last`."""
+        """Return the operators of a region whose punctuations leave it after `last`."""
         pending, seen = [last], {last}
         while pending:
             name = pending.pop()
@@ -624,7 +631,7 @@ class _Former:
                 pending += before
 
     def _producers_first(self, drafts: Sequence[_Growing]) -> list[_Growing]:
-        """Return regions so that each stands behind those that lead to it."""
+        """Return regions ordered so that each follows those that lead to it."""
         groups: dict[str, tuple[str, ...]] = {}
         for name in self.graph.names:
             draft = self.drafts.get(name)
@@ -661,7 +668,7 @@ class _Former:
         return Formed(tuple(draft.operators), draft.key, text, draft.period)
 
     def _without_ends(self, draft: _Growing, whole: Formed) -> list[Formed]:
-        """Return the part of a region that the engine replicates; refuse the rest."""
+        """Return the parts of a region that the engine replicates; refuse the rest."""
         if self.target.parallel_ends:
             return [whole]
         ends = {
@@ -695,7 +702,7 @@ class _Former:
         return formed
 
     def _components(self, names: Sequence[str]) -> list[list[str]]:
-        """Return the operators that are still connected with each other, in order."""
+        """Return the connected components of operators, in order."""
         part_of: dict[str, list[str]] = {}
         for name in names:
             before = [part_of[n] for n in self.graph.producers(name) if n in part_of]
@@ -712,7 +719,7 @@ def _other(ties: frozenset[str], name: str) -> str:
 
 
 def _common_key(drafts: Sequence[_Growing]) -> tuple[tuple[str, ...], str | None]:
-    """Return the key that regions have in common, or why they have none."""
+    """Return the common key of regions, or why they have none."""
     keys = [draft.key for draft in drafts if draft.key]
     if not keys:
         return (), None
@@ -736,9 +743,9 @@ def _why_not_together(drafts: Sequence[_Growing], front: Front) -> str | None:
 def _why_not_keyed(
     drafts: Sequence[_Growing], key: tuple[str, ...], open_ones: frozenset[str]
 ) -> str | None:
-    """Return why what enters a region cannot be divided by a key, or None.
+    """Return why the input of a region cannot be divided by a key, or None.
 
-    What enters where it leads to no operator with a key may have no such attribute.
+    Items that lead to no keyed operator may lack the attribute.
     """
     if not key:
         return None
@@ -756,7 +763,7 @@ def _has_branches(graph: Graph, op: Op) -> bool:
 
 
 def _verb_of(op: Op) -> str | None:
-    """Return the verb of workers at an end of the program; None elsewhere."""
+    """Return the verb for workers at an end of the program; None elsewhere."""
     match op.kind:
         case SourceKind():
             return "read"

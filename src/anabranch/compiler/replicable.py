@@ -1,7 +1,7 @@
-"""Whether an operator may be replicated, whatever its neighbours are, and why not.
+"""Whether an operator may be replicated, regardless of its neighbours, and why not.
 
 Section 3.1 of the paper: no state or state per key, and one item at a time. The paper
-also asks for one stream in and one stream out; that is a rule which can be switched on.
+also requires one input and one output stream; that is a rule that can be switched on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ONE_THREAD = "runs once: the sequential engine has one thread"
 
 
 class Refusal(NamedTuple):
-    """Why an operator is not in a region, and the trait that this rests on, if any."""
+    """Why an operator is not in a region, and the trait behind it, if any."""
 
     text: str
     trait: Trait | None = None
@@ -64,9 +64,9 @@ def refusal_of(
 
 
 def is_clock(op: Op, traits: Traits) -> bool:
-    """Tell whether all that an operator keeps is where clocks stand.
+    """Tell whether an operator's only state is the clock.
 
-    Replicas that have ranges of a stream can begin with the clock of those before theirs.
+    Replicas with ranges of a stream can begin with the clock of the earlier ranges.
     """
     return keeps_clock(op) and not traits.effects
 
@@ -74,7 +74,7 @@ def is_clock(op: Op, traits: Traits) -> bool:
 def is_whole_block(op: Op, traits: Traits) -> bool:
     """Tell whether an operator takes several items and keeps nothing between firings.
 
-    Whoever gets all items of a firing can do without those of another.
+    A replica with all items of a firing needs none of another.
 
     >>> pairs = Op("pairs", Block(sum, pop=2, push=1, peek=2))
     >>> is_whole_block(pairs, Traits("global", pop=2))
@@ -89,7 +89,7 @@ def is_whole_block(op: Op, traits: Traits) -> bool:
 
 
 def why_not_ahead(op: Op, traits: Traits) -> str | None:
-    """Return why an operator that looks ahead has one worker, or None.
+    """Return why an operator that peeks has one worker, or None.
 
     >>> mean = Op("mean", Block(sum, pop=1, push=1, peek=3))
     >>> why_not_ahead(mean, Traits("global"))
@@ -115,7 +115,7 @@ def why_not_an_end(op: Op, traits: Traits) -> str | None:
 
 
 def why_not_by_state(traits: Traits) -> str | None:
-    """Return why the state of an operator cannot be divided among replicas, or None.
+    """Return why an operator's state cannot be divided among replicas, or None.
 
     A punctuation closes the state of every key, but a replica has only its own keys.
     """
@@ -142,7 +142,7 @@ def why_not_one_stream(graph: Graph, op: Op) -> str | None:
 
 
 def why_not_one_item(op: Op, traits: Traits) -> str | None:
-    """Return why an operator needs more than the item at hand, or None."""
+    """Return why an operator needs more than the current item, or None."""
     if isinstance(op.kind, Block) and max(op.kind.pop, op.kind.peek) > 1:
         return f"takes {op.kind.pop} items at a time and sees {op.kind.peek}"
     if isinstance(op.kind, SourceKind | SinkKind) or traits.pop == 1:

@@ -1,18 +1,16 @@
-"""Find the static subgraphs: operators of fixed rates, cut where rates are dynamic.
+"""Finds the static subgraphs: operators of fixed rates, cut where rates are dynamic.
 
-Find streams of dynamic rate where the paper on hybrid scheduling forbids them.
+It also finds the streams of dynamic rate that the paper on hybrid scheduling forbids.
 
 Section 4.1 of the paper: a stream is dynamic if its producer gives, or its consumer
-takes, a number of items that varies. Without these streams the program falls into
-components, which can be scheduled ahead. A dynamic stream within one component makes
-the program invalid there; here it is a rule that can be switched on.
-
-Find the static subgraphs: operators of fixed rates, and what of them is compiled.
+takes, a varying number of items. Without these streams the program falls into
+components, which can be scheduled statically. A dynamic stream within one component
+makes the program invalid there; here it is a rule that can be switched on.
 
 As in section 4.1 of *Dynamic Expressivity with Static Optimization for Streaming
-Languages*: streams whose producer or consumer has a dynamic rate are cut, and what is
-still connected must have rates that balance. A schedule is not made ahead of time: an
-element runs each operator as often as the items of a batch allow.
+Languages*: streams whose producer or consumer has a dynamic rate are cut, and the
+remaining components must have balanced rates. There is no static schedule: an element
+runs each operator as often as the items of a batch allow.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ def refuse_dynamic_inside(graph: Graph, traits: Mapping[str, Traits]) -> None:
 def _static(
     graph: Graph, dynamic: Mapping[Edge, str | None]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the operators that streams of fixed rates connect."""
+    """Yield the operators connected by streams of fixed rates."""
     for edge, why in dynamic.items():
         names = edge.producer.operator, edge.consumer.operator
         ends = any(
@@ -104,7 +102,7 @@ def find_subgraphs(graph: Graph, traits: Mapping[str, Traits]) -> tuple[Subgraph
     flows = list(_flows(graph, static))
     solved = balance(names, flows)
     if solved.conflicts:
-        # Streams of their own pace may meet at a barrier, which holds them back.
+        # Streams of different pace may meet at a barrier, which holds them back.
         flows = [flow for flow in flows if not _waits(graph[flow.consumer])]
         solved = balance(names, flows)
     if solved.conflicts:
@@ -128,7 +126,7 @@ def find_subgraphs(graph: Graph, traits: Mapping[str, Traits]) -> tuple[Subgraph
 
 
 def _why(part: list[str], compiled: Compiled) -> str:
-    """Return why a subgraph is compiled, or what of it is not and why."""
+    """Return why a subgraph is compiled, or which part is not and why."""
     working = [n for n in part if n in compiled.kernels and compiled.kernels[n].source]
     refused = [name for name in part if name in compiled.reasons]
     if not refused:
@@ -185,7 +183,7 @@ def _flows(graph: Graph, static: Mapping[str, FiringRates]) -> list[FixedStream]
 def _connect(
     graph: Graph, static: Mapping[str, FiringRates], flows: list[FixedStream]
 ) -> Iterator[list[str]]:
-    """Yield the static operators that fixed rates connect, in program order."""
+    """Yield the static operators connected by fixed rates, in program order."""
     neighbours: dict[str, list[str]] = {name: [] for name in static}
     for flow in flows:
         if flow.push and flow.pop:
@@ -198,7 +196,7 @@ def _connect(
             continue
         seen.add(name)
         part = [name]
-        for member in part:  # grows while it is walked
+        for member in part:  # grows during the walk
             new = [other for other in neighbours[member] if other not in seen]
             seen.update(new)
             part += dict.fromkeys(new)

@@ -1,4 +1,4 @@
-"""What a program is tuned for while it runs, and by which settings."""
+"""The goals of a running program's controller, and its settings."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class ControlSettings:
 
     `beta` is how busy a thread must be to need help, and `alpha` the share of ports
     that may be rejected before no more are tried. A change is kept if it gains more
-    than `least_gain` and more than `sureness` standard errors; if it looks like one but
-    is not beyond doubt, it is measured up to `measurements` times. One that promises less
-    than `least_promise` is not tried, nor to do without a replica if that may cost more
-    than `most_risk`. After it has settled, `patience` measurements in
-    a row that differ by more than `shift` wake the controller up; a profile is one in
-    `rounds` of them. Where an operator blocks, as in a call of a server, a region gets up to
+    than `least_gain` and more than `sureness` standard errors; an uncertain gain is
+    measured up to `measurements` times. A change that promises less than
+    `least_promise` is not tried, nor is the removal of a replica if that may cost more
+    than `most_risk`. After it has settled, `patience` consecutive measurements that
+    differ by more than `shift` resume tuning; one in `rounds` of them is a profile. If
+    an operator blocks, for example in a call to a server, a region gets up to
     `most_replicas`, whatever the number of cores.
     """
 
@@ -47,18 +47,18 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min)\s*")
 
 @dataclass(frozen=True)
 class Throughput:
-    """As many items a second as possible."""
+    """Maximize items per second."""
 
     settings: ControlSettings = field(default_factory=ControlSettings)
 
 
 @dataclass(frozen=True)
 class Latency:
-    """A share `quantile` of the items within `bound_s`.
+    """Keep a share `quantile` of the items within `bound_s`.
 
-    `threshold`, `scaling` and `step_s` are those of the regulator of the paper, whose
-    latency is the mean of a control step; `replicas` is the most that a program may have
-    in all, where the number of cores is not what bounds it.
+    `threshold`, `scaling` and `step_s` are those of the paper's regulator, whose
+    latency is the mean of a control step; `replicas` is the maximum for the whole
+    program, if the number of cores is not the limit.
     """
 
     bound_s: float
@@ -73,13 +73,13 @@ class Latency:
 def throughput(
     *, alpha: float = 0.1, beta: float = 0.8, replicas: int = 64
 ) -> Throughput:
-    """Tune a program for as many items a second as possible; the default.
+    """Tune a program for as many items per second as possible; the default.
 
-    Threads and replicas are added while the program runs, as long as each of them is
-    seen to help (see `Job.history`). The names are the paper's: a thread that has work to
-    do for a share `beta` of the time needs help, and when a share `alpha` of the ports has
-    been tried in vain, no more are tried. A region whose operators block,
-    such as in a call of a server, gets as many `replicas` as help, up to this.
+    Threads and replicas are added while the program runs, as long as each is measured
+    to help (see `Job.history`). The names are the paper's: a thread that is busy for a
+    share `beta` of the time needs help, and when a share `alpha` of the ports has been
+    tried in vain, no more are tried. A region whose operators block, for example in a
+    call to a server, gets as many `replicas` as help, up to this limit.
 
     >>> import anabranch as ab
     >>> sink = ab.from_iterable([1, 2]).map(abs).to_list()
@@ -110,12 +110,13 @@ def latency(
     """Keep a share `quantile` of the items within a bound, with few replicas.
 
     The bound is text with a unit, such as "200 ms", or seconds. The number of replicas
-    follows from what an item costs, how many arrive and how many wait; on Spark also how
-    many items an epoch admits. `replicas` is the most in all (else the cores set it).
+    follows from the cost of an item, the arrival rate and the backlog; on Spark also
+    the number of items an epoch admits. `replicas` is the maximum for the whole program
+    (by default the cores limit it).
 
-    `policy="reactive"` is the regulator of the paper (its Algorithm 1): in every control
-    `step` the mean latency is compared with the bound; above it `scaling` replicas are
-    suspended, and below it by more than `threshold` so many are resumed.
+    `policy="reactive"` is the regulator of the paper (its Algorithm 1): in every
+    control `step` the mean latency is compared with the bound; above it `scaling`
+    replicas are suspended, and below it by more than `threshold` so many are resumed.
 
     >>> import anabranch as ab
     >>> ab.latency("200 ms").bound_s

@@ -24,7 +24,7 @@ from anabranch.operators.stateless import describe_function, finite
 
 @dataclass(frozen=True, eq=False)
 class Block(Kind):
-    """`function` sees `peek` items, takes `pop` of them and gives `push` items."""
+    """`function` peeks at `peek` items, pops `pop` of them and pushes `push` items."""
 
     function: Callable[[Sequence[Any]], Any]
     pop: int
@@ -46,18 +46,18 @@ class Block(Kind):
 
 @dataclass(frozen=True)
 class Duplicate:
-    """The splitter that gives every item to every branch."""
+    """The splitter that sends every item to every branch."""
 
 
 @dataclass(frozen=True)
 class RoundRobin:
-    """Deal out, or collect, `weights[i]` items at a time by branch i."""
+    """Deals or collects `weights[i]` items at a time for branch i."""
 
     weights: tuple[int, ...]
 
 
 def duplicate() -> Duplicate:
-    """Return the splitter that gives every item to every branch.
+    """Return the splitter that sends every item to every branch.
 
     >>> import anabranch as ab
     >>> ab.duplicate()
@@ -73,7 +73,7 @@ def round_robin(weights: Sequence[int] | int = ()) -> RoundRobin:
     >>> ab.round_robin([2, 1])
     RoundRobin(weights=(2, 1))
 
-    Without weights every branch has one item a turn; one number is every branch's.
+    Without weights every branch has one item per turn; a single number applies to all.
     """
     return RoundRobin((weights,) if isinstance(weights, int) else tuple(weights))
 
@@ -107,7 +107,7 @@ class Collect(Kind):
 
 
 class BlockKernel(Kernel):
-    """The state is the items that have come but have not been popped."""
+    """Keeps as state the items that have arrived but were not popped."""
 
     stateful = True
     forwards_punctuation = False
@@ -135,7 +135,7 @@ class BlockKernel(Kernel):
 
 
 class DealKernel(Kernel):
-    """The state is [branch whose turn it is, items left in its turn]."""
+    """Keeps as state [current branch, items left in its turn]."""
 
     stateful = True
     routed = True

@@ -1,7 +1,7 @@
 """The clock of a stream: `event_time`, and the sign by which the clock advances.
 
-An *advance* stands in the stream behind the item that caused it, as a punctuation
-does, and goes where punctuations go. What it closes is said in docs/semantics.md.
+An *advance* follows the item that caused it in the stream, like a punctuation, and goes
+where punctuations go. What it closes is defined in docs/semantics.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LateEvent = Literal["drop", "error", "dead_letter", "current"]
 
 
 class Advance:
-    """The clock of the stream now stands at `time`, a number on `scale`.
+    """The clock of the stream is now at `time`, a number on `scale`.
 
     >>> Advance(5, "number") == Advance(5, "number")
     True
@@ -59,7 +59,8 @@ class Advance:
 
 
 def is_sign(item: Any) -> bool:
-    """Tell whether something in a stream is no item: a punctuation or an advance.
+    """Tell whether a stream element is a sign, not an item: a punctuation or an
+    advance.
 
     >>> is_sign(WINDOW), is_sign(Advance(5, "number")), is_sign(5)
     (True, True, False)
@@ -76,7 +77,7 @@ def forward_advance(kernel: Kernel, sign: Advance, ports: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class StreamClock:
-    """What the language knows about the clock of a stream."""
+    """The language's knowledge of a stream's clock."""
 
     on: str
     unit: str | None = None
@@ -87,8 +88,8 @@ class StreamClock:
 class Timing:
     """How an operator follows the clock of its stream.
 
-    `on` names the attribute by which `forget_after` tells the age of a key, and `unit`
-    is that of times that are numbers.
+    `on` names the attribute by which `forget_after` determines the age of a key, and
+    `unit` is that of numeric times.
     """
 
     on: str
@@ -98,12 +99,12 @@ class Timing:
 
 @dataclass(frozen=True, eq=False)
 class EventTime(Kind):
-    """Each item; then an advance of the clock where its time is the highest so far.
+    """Each item, followed by an advance of the clock if its time is the highest so far.
 
-    If all that follow the clock are windows by time, `steps` are the lengths between
-    their ends: then an advance that stays between two multiples of each of them does
-    nothing, and is left out. Once all its sources have been silent for `idle`, it does not
-    hold back others that it meets.
+    If only time windows follow the clock, `steps` are the lengths between their ends:
+    then an advance that stays between two multiples of each of them has no effect, and
+    is left out. Once all its sources have been silent for `idle`, it does not hold back
+    other clocks that it meets.
     """
 
     on: str
@@ -122,14 +123,14 @@ class EventTime(Kind):
 
 @dataclass(frozen=True, eq=False)
 class InOrder(Kind):
-    """Each item when the clock has come to its time, in the order of time."""
+    """Each item when the clock has reached its time, in the order of time."""
 
     on: str
     label: ClassVar[str] = "in_order"
 
 
 def _find_bound(clock: Any, steps: tuple[int, ...]) -> Any:
-    """Return where a clock next comes to a multiple of one of the steps; None: anywhere.
+    """Return where a clock next reaches a multiple of one of the steps; None: anywhere.
 
     >>> _find_bound(8, (5, 10)), _find_bound(8.5, (5, 10))
     (10, None)
@@ -148,10 +149,10 @@ def has_idle(graph: Graph) -> bool:
 
 
 def find_idle_ports(graph: Graph, silent_s: Mapping[str, float]) -> IdlePorts:
-    """Return the inputs that do not count where clocks meet, by operator.
+    """Return the inputs that are ignored where clocks meet, by operator.
 
-    `silent_s` says for how long live sources have been silent. A stream is idle if its
-    clock is; where streams meet, if all of them are.
+    `silent_s` is how long live sources have been silent. A stream is idle if its clock
+    is; where streams meet, if all of them are.
     """
     idle: set[str] = set()
     found: dict[str, frozenset[int]] = {}
@@ -175,19 +176,19 @@ def find_idle_ports(graph: Graph, silent_s: Mapping[str, float]) -> IdlePorts:
 
 
 def keeps_clock(op: Op) -> bool:
-    """Tell whether an operator keeps nothing but where clocks stand.
+    """Tell whether an operator's only state is the clock.
 
-    Then replicas may have ranges of the stream: a few items of the ranges before its own
-    tell each of them where to begin (`Kernel.find_deciding`).
+    Then replicas may have ranges of the stream: a few items of the earlier ranges tell
+    each of them where to begin (`Kernel.find_deciding`).
     """
     following = op.timing is not None and isinstance(op.kind, Union)
     return following or isinstance(op.kind, EventTime)
 
 
 class EventTimeKernel(Kernel):
-    """The state is [scale, clock, bound]: an advance before the bound does nothing.
+    """Keeps as state [scale, clock, bound]: an advance before the bound has no effect.
 
-    Without a bound every advance is told.
+    Without a bound every advance is sent.
     """
 
     stateful = True
@@ -202,12 +203,12 @@ class EventTimeKernel(Kernel):
         self.known: tuple[Any, ...] = (None, 0, ())  # a scale and its spans
 
     def _find_spans(self, scale: Scale) -> tuple[Any, tuple[int, ...]]:
-        """Return the lateness on a scale, and the steps if they are whole numbers."""
+        """Return the lateness on a scale, and the steps if they are integers."""
         kind = self.kind
         lateness = span_on(kind.lateness, scale, kind.unit, "lateness")
         try:
             steps = [span_on(step, scale, kind.unit, "") for step in kind.steps]
-        except TypeError:  # the window that it is of says so
+        except TypeError:  # its window says so
             steps = []
         whole = all(type(step) is int and step > 0 for step in steps)
         return lateness, tuple(steps) if whole else ()
@@ -249,7 +250,8 @@ class EventTimeKernel(Kernel):
         state[:] = scale, clock, _find_bound(clock, steps)
 
     def find_deciding(self, values: Iterable[Any]) -> list[int]:
-        """Return, of each scale, the first item and the one that brings the clock furthest.
+        """Return, for each scale, the first item and the one that advances the clock
+        most.
 
         >>> EventTimeKernel(EventTime("ts")).find_deciding([3, None, 7, 5, 7])
         [0, 2]

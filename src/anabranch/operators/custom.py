@@ -1,4 +1,4 @@
-"""Operators with state that the user writes: `scan` and `Operator` classes."""
+"""User-written stateful operators: `scan` and `Operator` classes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from anabranch.operators.stateless import describe_function, finite
 
 
 class Operator:
-    """The base class of operators with state; its attributes are its state.
+    """The base class of stateful operators; its attributes are its state.
 
-    On a keyed stream each key has an instance of its own, elsewhere there is one in all.
+    On a keyed stream each key has its own instance, elsewhere there is one.
 
     >>> class Count(Operator):
     ...     def setup(self):
@@ -42,7 +42,9 @@ class Operator:
         raise TypeError(msg)
 
     def punctuation(self) -> Iterable[Any]:
-        """Return the outputs at a window punctuation (which is passed on after)."""
+        """Return the outputs at a window punctuation (which is passed on
+        afterwards).
+        """
         return ()
 
     def finish(self) -> Iterable[Any]:
@@ -50,14 +52,15 @@ class Operator:
         return ()
 
     def on_time(self, time: Any) -> Iterable[Any]:
-        """Return the outputs at a time that `wake_at` asked for."""
+        """Return the outputs at a time requested by `wake_at`."""
         return ()
 
     def wake_at(self, time: Any, *, at_end: bool = True) -> None:
-        """Ask for `on_time(time)` once the clock of the stream has come that far.
+        """Request a call of `on_time(time)` once the clock of the stream has reached
+        it.
 
-        With `at_end=False` it is not called at the end of a stream that ends before.
-        Asking twice for one time is asking once; the last word on `at_end` counts.
+        With `at_end=False` it is not called if the stream ends earlier. Requesting a
+        time twice has no further effect, except that the last `at_end` counts.
         """
         if type(self).on_time is Operator.on_time:
             msg = f"{type(self).__name__} must define on_time(self, time) to be woken"
@@ -73,7 +76,7 @@ def timers_of(operator: Operator) -> dict[Any, bool]:
 
 @dataclass(frozen=True, eq=False)
 class Scan(Kind):
-    """`step(state, item) -> (state, output)`: one output for each item."""
+    """`step(state, item) -> (state, output)`: one output per item."""
 
     step: Callable[[Any, Any], tuple[Any, Any]]
     initial: Any
@@ -92,7 +95,7 @@ class Scan(Kind):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Kind):
-    """An `Operator` class of the user's, with the arguments of its constructor."""
+    """A user's `Operator` class, with its constructor arguments."""
 
     operator: type[Operator]
     arguments: tuple[Any, ...] = ()
@@ -127,7 +130,7 @@ class Apply(Kind):
 
 
 class ScanKernel(Kernel):
-    """The state is a list of one: the user's own value."""
+    """Keeps as state a list of one: the user's value."""
 
     stateful = True
 
@@ -136,7 +139,7 @@ class ScanKernel(Kernel):
         self.initial = kind.initial
 
     def open(self) -> State:
-        # Each key starts from a value of its own, even if `step` changes it in place.
+        # Each key starts from its own copy, even if `step` changes it in place.
         return [copy.deepcopy(self.initial)]
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
@@ -147,10 +150,10 @@ class ScanKernel(Kernel):
 
 
 def check_pair(result: Any, step: Any) -> None:
-    """Refuse what a `step` returns unless it is a tuple of two: state and output.
+    """Refuse the result of a `step` unless it is a pair of state and output.
 
-    A list of two is no pair: a step that returns its state alone, where that is a
-    list, would be taken apart without a word.
+    A list of two is no pair: a step that returns only its state, if that is a list,
+    would be unpacked silently.
 
     >>> check_pair((1, "one"), None)
     """
@@ -167,7 +170,7 @@ def check_pair(result: Any, step: Any) -> None:
 
 
 class ApplyKernel(Kernel):
-    """The state is the user's instance."""
+    """Keeps as state the user's instance."""
 
     stateful = True
 

@@ -1,4 +1,4 @@
-"""Kernels of the operators that bring several streams together in step."""
+"""Kernels of the operators that join several streams in step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anabranch.operators.stateless import Barrier, Merge
 
 
 class MergeKernel(Kernel):
-    """The state is one queue of (value of `by`, item) per input."""
+    """Keeps as state one queue of (value of `by`, item) per input."""
 
     stateful = True
     finishes = True
@@ -55,7 +55,9 @@ class MergeKernel(Kernel):
 
 
 class BarrierKernel(Kernel):
-    """The state is one queue per input; what finds no partner by the end is left."""
+    """Keeps as state one queue per input; items without a partner at the end are
+    dropped.
+    """
 
     stateful = True
     forwards_punctuation = False
@@ -76,7 +78,7 @@ class BarrierKernel(Kernel):
 
 
 class CollectKernel(Kernel):
-    """The state is [queues, branch whose turn it is, items left in its turn]."""
+    """Keeps as state [queues, current branch, items left in its turn]."""
 
     stateful = True
     finishes = True
@@ -100,7 +102,7 @@ class CollectKernel(Kernel):
         return outputs
 
     def finish(self, state: State) -> Outputs:
-        """Go on in turn, passing over the branches that have nothing left."""
+        """Continue in turn, skipping the branches that have nothing left."""
         outputs: list[Any] = []
         while any(state[0]):
             if state[0][state[1]]:

@@ -1,4 +1,6 @@
-"""How something is read off an item: an attribute, an entry of a dict, or a function of it."""
+"""Reading a value from an item: an attribute, an entry of a dict, or a function of
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ _SCALARS = (bool, int, float, str, bytes, type(None))
 
 
 class KeyFunction(str):  # noqa: SLOT000 - a text cannot have slots of its own
-    """A part of a key that a function of the item gives; as text it is its name.
+    """A part of a key computed by a function of the item; as text it is its name.
 
-    It stands in a key among the names of attributes. An operator that hands on the
-    attributes of an item one by one does not hand on what a function makes of all of
-    them, and no attribute has its name.
+    It appears in a key among the names of attributes. An operator that forwards the
+    attributes of an item one by one does not forward a function of all of them, and no
+    attribute has its name.
 
     >>> KeyFunction.of(len), KeyFunction.of(len) == KeyFunction.of(len)
     ('len()', True)
@@ -25,7 +27,7 @@ class KeyFunction(str):  # noqa: SLOT000 - a text cannot have slots of its own
 
     @classmethod
     def of(cls, function: Callable[[Any], Any]) -> KeyFunction:
-        """Return the part of a key that a function gives."""
+        """Return the part of a key that a function computes."""
         plain = function
         while hasattr(plain, "func"):  # functools.partial
             plain = plain.func
@@ -48,7 +50,7 @@ class KeyFunction(str):  # noqa: SLOT000 - a text cannot have slots of its own
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two functions are one, perhaps as copies that have travelled."""
+    """Tell whether two functions are the same, possibly as unpickled copies."""
     if one is other:
         return True
     if not (isinstance(one, FunctionType) and isinstance(other, FunctionType)):
@@ -74,7 +76,7 @@ def _same_values(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> 
 
 
 def attribute_getter(name: str) -> Callable[[Any], Any]:
-    """Return the function from an item to one of its attributes, or to a part of its key.
+    """Return the function from an item to one of its attributes or key parts.
 
     >>> attribute_getter("real")(2.0), attribute_getter("user")({"user": "ada"})
     (2.0, 'ada')

@@ -1,4 +1,4 @@
-"""Rounds: the items of a window go through the same body again and again."""
+"""Rounds: the items of a window go through the same body repeatedly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Iterate(Kind):
     """Send a window, or the whole bounded stream, through `body` round after round.
 
     `body` is a graph with one `Given` source and one `ToList` sink. The rounds end
-    after `rounds` of them, or when `until(items)` holds of what a round gave.
+    after `rounds` of them, or when `until(items)` is true for the output of a round.
     """
 
     body: Graph
@@ -38,7 +38,7 @@ class Iterate(Kind):
 
 
 class IterateKernel(Kernel):
-    """The state is the items of the window so far."""
+    """Keeps as state the items of the window so far."""
 
     stateful = True
     finishes = True

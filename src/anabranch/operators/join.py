@@ -20,7 +20,7 @@ from anabranch.operators.windows import Window, refuse_no_number
 class Join(Kind):
     """An item of either side meets the window of the other, oldest item first.
 
-    The windows are kept apart per value of `on`. `match(left, right)` filters the
+    There is one pair of windows per value of `on`. `match(left, right)` filters the
     pairs and `into(left, right)` makes the output; without it the pair is the output.
     """
 
@@ -30,7 +30,7 @@ class Join(Kind):
     match: Callable[[Any, Any], bool] | None = None
     into: Callable[[Any, Any], Any] | None = None
     within: Duration | None = None
-    default: tuple[Any, ...] = ()  # what a left item meets where there is nobody
+    default: tuple[Any, ...] = ()  # what a left item meets if there is no partner
     label: ClassVar[str] = "join"
     keyable: ClassVar[bool] = True
 
@@ -47,7 +47,7 @@ LEFT = 0
 
 
 class JoinKernel(Kernel):
-    """The state is [left items, right items] for one value of `on`."""
+    """Keeps as state [left items, right items] for one value of `on`."""
 
     stateful = True
     forwards_punctuation = False
@@ -87,7 +87,7 @@ def make_pairs(kind: Join, pairs: list[tuple[Any, Any]]) -> list[Any]:
 
 
 def _eviction(window: Window) -> Callable[[list[Any], Any], None]:
-    """Return the function that drops what has left a window when an item arrives."""
+    """Return the function that evicts old items of a window when an item arrives."""
     if window.count is not None:
         size = window.count
 
@@ -110,7 +110,7 @@ def _eviction(window: Window) -> Callable[[list[Any], Any], None]:
 
 
 def _by_calendar(on: str, length: int) -> Callable[[list[Any], Any], None]:
-    """Return the function that drops what is too old, by dates or datetimes."""
+    """Return the function that evicts old items by dates or datetimes."""
     value = attribute_getter(on)
 
     def evict(items: list[Any], newest: Any) -> None:

@@ -1,8 +1,8 @@
-"""How an operator is executed, one item at a time.
+"""Kernels: how an operator is executed, one item at a time.
 
-A kernel is the executable side of a kind. It holds no data between items: whatever an
-operator remembers is in a *state* that the engine keeps (one per key, or one in all),
-hands in, and may store away between two items.
+A kernel is the executable side of a kind. It holds no data between items: an operator's
+memory is in a *state* that the engine keeps (one per key, or one for all), passes in,
+and may store between two items.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Outputs: TypeAlias = Sequence[Any]  # items; (output port, item) if the kernel i
 class Turn(NamedTuple):
     """A step of an advance of the clock, or of the end, that may fail by itself.
 
-    It is that of a `key`, and `order` tells which of several comes first, whichever
-    replicas they are of: keys, and tuples of them. An advance that goes on has none.
+    It belongs to a `key`, and `order` is its sort key across all replicas: keys, and
+    tuples of them. An advance that is passed on has none.
     """
 
     order: tuple[Any, ...] | None
@@ -29,17 +29,16 @@ class Turn(NamedTuple):
 
 
 class Kernel(ABC):
-    """The base: without state, punctuations pass through.
+    """The base class: stateless, and punctuations pass through.
 
-    `stateful`: `open` gives a fresh state.
-    `routed`: outputs are pairs of an output port and an item.
-    `forwards_punctuation`: a punctuation goes on to the consumers.
-    `handles_punctuation`: `punctuation(state)` is asked at each of them, by key order.
-    `finishes`: `finish(state)` may have outputs.
-    `forwards_clock`: an advance of the clock goes on where a punctuation would.
-    `handles_clock`: `advance(state, sign, port)` is asked at each of them.
-    `makes_clock`: there are advances among the outputs.
-    `decides_on`: the attribute by which `find_deciding` judges items; None: by themselves.
+    `stateful`: `open` returns a fresh state. `routed`: outputs are pairs of an output
+    port and an item. `forwards_punctuation`: a punctuation goes on to the consumers.
+    `handles_punctuation`: `punctuation(state)` is called at each of them, in key order.
+    `finishes`: `finish(state)` may have outputs. `forwards_clock`: an advance of the
+    clock goes on where a punctuation would. `handles_clock`: `advance(state, sign,
+    port)` is called at each of them. `makes_clock`: there are advances among the
+    outputs. `decides_on`: the attribute by which `find_deciding` judges items; None: by
+    themselves.
     """
 
     stateful: ClassVar[bool] = False
@@ -58,7 +57,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def process(self, state: State, item: Any, port: int) -> Outputs:
-        """Return the outputs for one item that came in on `port`."""
+        """Return the outputs for one item that arrived on `port`."""
 
     def punctuation(self, state: State) -> Outputs:
         """Return the outputs at a window punctuation."""
@@ -71,31 +70,33 @@ class Kernel(ABC):
     def find_shared(self, state: State) -> Any:
         """Return the part of a state that all replicas share; None if there is none.
 
-        It only ever grows: of two that replicas have, the greater one is later.
+        It only grows: of two replicas' values, the greater is the later.
         """
         return None
 
     def share(self, state: State, shared: Any) -> None:
-        """Put into a state what all replicas see alike."""
+        """Set the part of a state that all replicas share."""
         msg = f"replicas of {type(self).__name__} see nothing alike; got {shared!r}"
         raise TypeError(msg)
 
     def set_idle(self, state: State, ports: frozenset[int]) -> None:  # noqa: B027 - most meet nobody
-        """Say which inputs do not hold the clock back for now, because they are silent."""
+        """Set the inputs that do not hold the clock back for now, because they are
+        silent.
+        """
 
     def find_deciding(self, values: Iterable[Any]) -> list[int]:
-        """Return which items of a range decide what state the next range begins with.
+        """Return the items of a range that decide the initial state of the next range.
 
-        It is the same behind these alone, in their order, as behind all of the range.
-        Asked where `keeps_clock` holds, with what `decides_on` names of each item.
+        These alone, in order, lead to the same state as the whole range. Called if
+        `keeps_clock` holds, with the value named by `decides_on` of each item.
         """
         msg = f"what {type(self).__name__} keeps depends on all items"
         raise TypeError(msg)
 
     def advance(self, state: State, sign: Any, port: int) -> Iterator[Turn]:
-        """Yield what an advance of the clock brings about, in order."""
+        """Yield the turns that an advance of the clock causes, in order."""
         return iter(())
 
     def endings(self, key: Any, state: State) -> Iterator[Turn]:
-        """Yield what the end of the stream brings about, in order."""
+        """Yield the turns that the end of the stream causes, in order."""
         yield Turn((key,), key, partial(self.finish, state))

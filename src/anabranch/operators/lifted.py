@@ -1,7 +1,7 @@
-"""An operator whose state is where the user put it: in globals or outer variables.
+"""Operators whose state is in the user's globals or outer variables.
 
-On an engine of several processes such a state is taken out of its place after each item
-and put back before the next, so that it can be stored, and move, as any state.
+On an engine of several processes such a state is taken from its place after each item
+and put back before the next, so that it can be stored and moved like any state.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StatePlace(NamedTuple):
         return self.cell(function).cell_contents
 
     def put(self, function: FunctionType, value: Any) -> None:
-        """Let the name stand for a value."""
+        """Bind the name to a value."""
         if self.scope == "global":
             function.__globals__[self.name] = value
         else:
@@ -51,7 +51,7 @@ class StatePlace(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Lifted(Kind):
-    """A map, filter or flat_map with its state; `initial` is what it begins with."""
+    """A map, filter or flat_map with its state; `initial` is its initial value."""
 
     kind: Kind
     places: tuple[StatePlace, ...]
@@ -64,12 +64,12 @@ class Lifted(Kind):
 
     @property
     def function(self) -> Any:
-        """The function of the user's whose state it is."""
+        """The user's function whose state it is."""
         return self.kind.user_code[0].function
 
 
 class LiftedKernel(Kernel):
-    """The state is the list of the values in all places."""
+    """Keeps as state the list of the values in all places."""
 
     stateful = True
 
@@ -86,11 +86,11 @@ class LiftedKernel(Kernel):
             place.put(function, value)
         try:
             return self._kernel.process(None, item, port)
-        finally:  # as one thread: what was done before a failure stands
+        finally:  # as with one thread: changes before a failure stand
             state[:] = [place.get(function) for place in places]
 
     def finish(self, state: State) -> Outputs:
-        """Return the state itself; it does not belong into the stream."""
+        """Return the state itself; it does not belong in the stream."""
         return [list(state)]
 
 
@@ -111,7 +111,7 @@ def restore(kind: Lifted, values: Sequence[Any]) -> None:
 
 
 def _refill(old: Any, new: Any) -> bool:
-    """Give an object the contents of another of its type; tell whether it has them."""
+    """Replace the contents of an object by another's; tell whether that succeeded."""
     match old:
         case list() | bytearray():
             old[:] = new
@@ -136,7 +136,9 @@ def _refill(old: Any, new: Any) -> bool:
 
 
 def _is_its_attributes(value: Any) -> bool:
-    """Tell whether an object is its attributes, in a dictionary or in slots."""
+    """Tell whether an object consists of its attributes, in a dictionary or in
+    slots.
+    """
     kind: Any = type(value)
     made_here = kind.__new__ is object.__new__
     return type(getattr(value, "__dict__", None)) is dict or (
@@ -145,7 +147,7 @@ def _is_its_attributes(value: Any) -> bool:
 
 
 def find_slots(kind: type) -> list[str]:
-    """Return the slots of a class and its bases, by the names they have in it.
+    """Return the slots of a class and its bases, by their names in the class.
 
     >>> class Pair:
     ...     __slots__ = ("left", "__right")

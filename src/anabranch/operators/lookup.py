@@ -1,4 +1,4 @@
-"""Enrichment from a table: its kind, its kernel, and how a table is read."""
+"""Enrichment from a table: its kind, its kernel, and the table's reader."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from anabranch.operators.windows import make_row
 
 @dataclass(frozen=True, eq=False)
 class Lookup(Kind):
-    """Each item with what a table has for its key: the pair, or `into(item, value)`.
+    """Each item with the table's value for its key: the pair, or `into(item, value)`.
 
-    An item whose key the table does not have is left out, unless there is a `default`:
-    a tuple of the one value that it then meets.
+    An item whose key is not in the table is dropped, unless there is a `default`: a
+    tuple of one value, used instead.
     """
 
     table: Mapping[Any, Any]
@@ -59,8 +59,8 @@ class LookupKernel(Kernel):
 def read_table(table: Any, on: Sequence[str]) -> dict[Any, Any]:
     """Return a table as a dictionary of its own.
 
-    Of a DataFrame (of Spark, pandas or Arrow) each row is a `Row` by the values of its
-    columns `on`.
+    For a DataFrame (of Spark, pandas or Arrow) each row is a `Row` under the values of
+    its columns `on`.
 
     >>> read_table({"A": 1}, ("symbol",))
     {'A': 1}
@@ -91,7 +91,7 @@ def read_table(table: Any, on: Sequence[str]) -> dict[Any, Any]:
 
 
 def _read_frame(table: Any) -> tuple[tuple[str, ...], Iterable[Sequence[Any]]]:
-    """Return the names of the columns of a DataFrame, and its rows."""
+    """Return the column names of a DataFrame, and its rows."""
     if hasattr(table, "itertuples"):  # pandas
         frame = table.astype(object).where(table.notna(), None)
         return tuple(map(str, frame.columns)), frame.itertuples(index=False, name=None)

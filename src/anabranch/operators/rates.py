@@ -1,8 +1,8 @@
 """Balance equations: how often operators of fixed rates fire in one steady round.
 
-Over a stream, what the producer gives in a round must be what the consumer takes:
-`push * repetitions[producer] == pop * repetitions[consumer]`. The smallest whole
-numbers that solve this are the repetitions; where there are none, items would pile up.
+On a stream, the producer's output per round must equal the consumer's input: `push *
+repetitions[producer] == pop * repetitions[consumer]`. The smallest integers that solve
+this are the repetitions; if there are none, items would pile up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anabranch.operators.stateless import Barrier, Map, Punctuate
 
 
 class FixedStream(NamedTuple):
-    """A stream of fixed rates: `push` items in a firing, `pop` items out of it."""
+    """A stream of fixed rates: `push` items in per firing, `pop` items out."""
 
     producer: str
     push: int
@@ -35,7 +35,9 @@ class Balance(NamedTuple):
 
 
 class FiringRates(NamedTuple):
-    """How many items a firing takes of each input and gives on each output."""
+    """The number of items that a firing takes from each input and gives on each
+    output.
+    """
 
     pops: tuple[int, ...]
     pushes: tuple[int, ...]
@@ -49,8 +51,8 @@ def balance(operators: Sequence[str], flows: Iterable[FixedStream]) -> Balance:
     >>> balance("ab", [FixedStream("a", 1, "b", 1), FixedStream("a", 2, "b", 1)]).conflicts
     (FixedStream(producer='a', push=2, consumer='b', pop=1),)
 
-    Where flows contradict one another the earlier ones are believed. Operators that no
-    flow connects are balanced apart. A flow that never carries an item (a rate of 0)
+    If flows contradict one another the earlier ones win. Operators that no flow
+    connects are balanced separately. A flow that never carries an item (a rate of 0)
     connects nothing.
     """
     carrying = [flow for flow in flows if flow.push and flow.pop]
@@ -73,13 +75,13 @@ def balance(operators: Sequence[str], flows: Iterable[FixedStream]) -> Balance:
 
 
 def rates_of(op: Op) -> FiringRates | None:
-    """Return the rates that an operator has by its kind alone; None: they may vary.
+    """Return the rates that follow from an operator's kind alone; None: they may vary.
 
     >>> rates_of(Op("sum", Block(sum, pop=4, push=1, peek=4)))
     FiringRates(pops=(4,), pushes=(1,))
 
     An operator with state per key takes its items key by key, so its rates over the
-    whole stream are fixed only if it answers every single item.
+    whole stream are fixed only if it has an output for every single item.
     """
     match op.kind:
         case Map() | Scan() | Punctuate():
@@ -187,12 +189,12 @@ def find_pairing(graph: Graph, operators: Iterable[str]) -> str | None:
 def _spanning(
     operators: Sequence[str], flows: Iterable[FixedStream]
 ) -> Iterator[FixedStream]:
-    """Yield the flows that connect something new; any later one can only agree or not."""
+    """Yield the flows of a spanning forest; any later one agrees or contradicts."""
     leader = {name: name for name in operators}
 
     def lead(name: str) -> str:
         while leader[name] != name:
-            leader[name] = leader[leader[name]]  # halve the path for the next search
+            leader[name] = leader[leader[name]]  # path halving for the next search
             name = leader[name]
         return name
 
@@ -206,7 +208,7 @@ def _spanning(
 def _shares_from(
     start: str, neighbours: dict[str, list[tuple[str, Fraction]]]
 ) -> dict[str, Fraction]:
-    """Return how often each connected operator fires for one firing of `start`."""
+    """Return how often each connected operator fires per firing of `start`."""
     shares = {start: Fraction(1)}
     waiting = [start]
     while waiting:

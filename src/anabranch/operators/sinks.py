@@ -1,4 +1,4 @@
-"""What a program writes."""
+"""The kinds of sinks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ToList(SinkKind):
 
 @dataclass(frozen=True, eq=False)
 class ForEach(SinkKind):
-    """Call `function(item)` for each item in the process of the caller.
+    """Call `function(item)` for each item in the caller's process.
 
     It is called in order, unless it is `unordered`.
     """
@@ -52,11 +52,10 @@ Mode: TypeAlias = Literal["error", "overwrite", "append"]
 class WriteFiles(SinkKind):
     """Write the items to a directory of parts, or to one file.
 
-    A path that ends in the format's own ending is one file; any other is a directory
-    whose parts, in the order of their names, are the output. `mode` says what becomes
-    of an output that is there already. With one of the `roll` limits, parts appear while
-    the job runs: when they are so old, or hold so many items or bytes. Where it is
-    `unordered`, items may stand in any order.
+    A path with the format's own extension is one file; any other is a directory whose
+    parts, sorted by name, are the output. `mode` says what happens to an existing
+    output. With one of the `roll` limits, parts appear while the job runs: at that age,
+    or with that many items or bytes. If `unordered`, items may be in any order.
     """
 
     path: str
@@ -65,7 +64,7 @@ class WriteFiles(SinkKind):
     roll_s: float | None = None
     roll_items: int | None = None
     roll_bytes: int | None = None
-    unordered: bool | None = None  # None is no part of what a checkpoint knows
+    unordered: bool | None = None  # None is not part of a checkpoint's description
 
     @property
     def rolls(self) -> bool:
@@ -88,7 +87,9 @@ class WriteFiles(SinkKind):
 
 @dataclass(frozen=True, eq=False)
 class EpochSink(SinkKind):
-    """The base of sinks outside that take what came in an epoch, whole and in order."""
+    """The base of external sinks, which receive the items of an epoch at once and in
+    order.
+    """
 
     def traits(self, op: Op) -> Traits:
         text = f"{self.label} takes the items of an epoch in order, at one place"
@@ -99,7 +100,7 @@ class EpochSink(SinkKind):
 class ToSpark(EpochSink):
     """Call `function(DataFrame, epoch)` with the items of each epoch, in order.
 
-    The function belongs to the driver: it is left out where a program is sent on.
+    The function belongs to the driver and is not sent to workers.
     """
 
     function: Callable[[Any, int], Any]
@@ -111,7 +112,7 @@ class ToSpark(EpochSink):
 
 @runtime_checkable
 class Committing(Protocol):
-    """What `Stream.write` takes: anything with the methods of `ab.Sink`."""
+    """The argument of `Stream.write`: anything with the methods of `ab.Sink`."""
 
     def open(self, job: str, type: Any) -> int | None: ...
     def write(self, items: Any) -> Any: ...
@@ -125,7 +126,7 @@ class Committing(Protocol):
 class WriteSink(EpochSink):
     """Write the items of each epoch to an `ab.Sink`.
 
-    The sink belongs to the driver: it is left out where a program is sent on.
+    The sink belongs to the driver and is not sent to workers.
     """
 
     sink: Committing | None

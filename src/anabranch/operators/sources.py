@@ -1,4 +1,4 @@
-"""What a program reads."""
+"""The kinds of sources."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from anabranch.graph.kind import SourceKind, UserCode
 
 Format = Literal["csv", "jsonl", "text", "parquet"]
-RowFormat = Literal["csv", "jsonl", "text"]  # how one row is written
-ValueFormat = Literal["csv", "jsonl", "text", "avro"]  # how the value of a message is
+RowFormat = Literal["csv", "jsonl", "text"]  # the format of a row
+ValueFormat = Literal["csv", "jsonl", "text", "avro"]  # the format of a message's value
 
 
 class KafkaMessage(NamedTuple):
-    """A message of Kafka, whole: the type for `ab.kafka` if the value is not enough.
+    """A whole Kafka message: the type for `ab.kafka` if the value is not enough.
 
-    `to_kafka` sends a message with its key, headers and time; the rest says where it was
-    read. `time_s` is since 1970.
+    `to_kafka` sends a message with its key, headers and time; the rest says where it
+    was read. `time_s` is since 1970.
 
     >>> import anabranch as ab
     >>> ab.KafkaMessage(b"17.5", key=b"A", headers=(("unit", b"EUR"),)).key
@@ -49,7 +49,7 @@ class FromIterable(SourceKind):
 class Generate(SourceKind):
     """The items of `factory()`, a fresh and repeatable iterator, possibly endless.
 
-    `born` tells when an item came into being, in seconds since 1970.
+    `born` returns the birth time of an item, in seconds since 1970.
     """
 
     factory: Callable[[], Iterator[Any]]
@@ -67,9 +67,9 @@ class Generate(SourceKind):
 
 @dataclass(frozen=True, eq=False)
 class Offered(SourceKind):
-    """Items at given moments, in seconds from the start, whoever is ready for them.
+    """Items at given times, in seconds from the start, regardless of the consumer.
 
-    They are those of `items`, again and again, or numbers from 0 on.
+    They are those of `items`, repeated cyclically, or numbers from 0.
     """
 
     due_s: tuple[float, ...]
@@ -81,7 +81,7 @@ class Offered(SourceKind):
 class ReadFiles(SourceKind):
     """The rows of a file, or of all files of a directory or pattern, by name.
 
-    With `follow` the source has no end: files that appear later are read too.
+    With `follow` the source does not end: files that appear later are read too.
     """
 
     path: str
@@ -106,9 +106,9 @@ class ReadFiles(SourceKind):
 
 @dataclass(frozen=True, eq=False)
 class FromSpark(SourceKind):
-    """The rows of a DataFrame of the user's; each micro-batch is an epoch.
+    """The rows of a user's DataFrame; each micro-batch is an epoch.
 
-    The DataFrame belongs to the driver: it is left out where a program is sent on.
+    The DataFrame belongs to the driver and is not sent to workers.
     """
 
     frame: Any
@@ -140,6 +140,6 @@ class ReadSource(SourceKind):
 
 @dataclass(frozen=True, eq=False)
 class Given(SourceKind):
-    """The place where a surrounding operator (`iterate`) puts items in."""
+    """The entry through which a surrounding operator (`iterate`) feeds items."""
 
     label: ClassVar[str] = "given"

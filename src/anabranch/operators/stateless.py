@@ -1,4 +1,4 @@
-"""The operators that remember nothing: their kinds and kernels, and the punctuation mark."""
+"""The stateless operators: their kinds and kernels, and the punctuation mark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from anabranch.operators.kernel import Kernel, Outputs, State
 
 @dataclass(frozen=True, eq=False)
 class Map(Kind):
-    """One output for each item: `function(item)`."""
+    """One output per item: `function(item)`."""
 
     function: Callable[[Any], Any]
     label: ClassVar[str] = "map"
@@ -42,7 +42,7 @@ class Map(Kind):
 
 @dataclass(frozen=True, eq=False)
 class Filter(Kind):
-    """The item itself where `predicate(item)` is true, else nothing."""
+    """The item itself if `predicate(item)` is true, else nothing."""
 
     predicate: Callable[[Any], bool]
     label: ClassVar[str] = "filter"
@@ -72,7 +72,7 @@ class FlatMap(Kind):
 
 @dataclass(frozen=True, eq=False)
 class Punctuate(Kind):
-    """The item; then a window punctuation where `when(item)` is true."""
+    """The item, followed by a window punctuation if `when(item)` is true."""
 
     when: Callable[[Any], bool]
     label: ClassVar[str] = "punctuate"
@@ -108,7 +108,7 @@ class Split(Kind):
 
 @dataclass(frozen=True, eq=False)
 class Union(Kind):
-    """The items of all inputs in the order in which they arrive."""
+    """The items of all inputs in order of arrival."""
 
     label: ClassVar[str] = "union"
 
@@ -138,7 +138,7 @@ class Merge(Kind):
 
 @dataclass(frozen=True, eq=False)
 class Barrier(Kind):
-    """One output for each full set: `into(*items)`, one item of each input.
+    """One output per full set: `into(*items)`, one item of each input.
 
     With `on` the items of a set have the same key.
     """
@@ -160,7 +160,7 @@ class Barrier(Kind):
 
 
 def describe_function(function: Any) -> str:
-    """Return how a user's function is named in messages.
+    """Return the name of a user's function in messages.
 
     >>> def hot(x): return x > 30
     >>> describe_function(hot).startswith("hot (")
@@ -224,7 +224,9 @@ class SplitKernel(Kernel):
 
 
 class PassKernel(Kernel):
-    """A union: what comes goes, but the punctuations of several streams mean nothing."""
+    """A union: items pass unchanged, but the punctuations of several streams mean
+    nothing.
+    """
 
     forwards_punctuation = False
 
@@ -235,8 +237,8 @@ class PassKernel(Kernel):
 def finite(outputs: Any, function: Any) -> list[Any]:
     """Return the outputs of a prolific function as a list.
 
-    An item counts wholly or not at all: if the function fails on the way, nothing of
-    what it gave before has been passed on.
+    An item succeeds or fails as a whole: if the function fails half-way, none of its
+    earlier outputs have been passed on.
     """
     if outputs is None:
         msg = (

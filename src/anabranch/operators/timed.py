@@ -1,7 +1,8 @@
-"""What one key does in time: which items its windows hold, and when it has its turn.
+"""The behaviour of one key in event time: the items of its windows, and its turns.
 
-A `Timed` is the part of an operator behind `event_time` that knows one key. The kernel
-in `anabranch.runtime.clocked` holds all keys, and asks each in the order of time.
+A `Timed` is the part of an operator behind `event_time` that handles one key. The
+kernel in `anabranch.runtime.clocked` holds all keys, and calls each in the order of
+time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from anabranch.operators.windows import Aggregate, Bounded, Window, summary_of
 
 
 class Now(NamedTuple):
-    """Where the clock stands (None: nowhere yet), and the scale of its times."""
+    """The current clock (None: not started), and the scale of its times."""
 
     clock: Any
     scale: Scale
@@ -40,7 +41,7 @@ NOTHING_NEW: Outputs = []  # no outputs, and the key is due when it was due befo
 
 
 class Timed(ABC):
-    """The part of an operator that knows one key."""
+    """The part of an operator that handles one key."""
 
     @abstractmethod
     def open(self) -> State:
@@ -48,14 +49,14 @@ class Timed(ABC):
 
     @abstractmethod
     def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
-        """Take an item up and return what it gives at once."""
+        """Take an item and return its immediate outputs."""
 
     def find_due(self, state: State, scale: Scale) -> Any | None:
-        """Return the earliest time at which the key has its turn; None: never."""
+        """Return the earliest time at which the key is due; None: never."""
         return None
 
     def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
-        """Return the outputs of a key whose turn has come."""
+        """Return the outputs of a key that is due."""
         return ()
 
     def punctuation(self, state: State) -> Outputs:
@@ -67,16 +68,16 @@ class Timed(ABC):
         return ()
 
     def fires_at_end(self, state: State, time: Any, scale: Scale) -> bool:
-        """Tell whether what is due at a time is still given at the end."""
+        """Tell whether what is due at a time is still emitted at the end."""
         return True
 
     def is_empty(self, state: State) -> bool:
-        """Tell whether the state is like that of a key that was never seen."""
+        """Tell whether the state equals that of a key never seen."""
         return False
 
 
 class PlainTimed(Timed):
-    """An operator that does nothing in time; only its keys may be forgotten."""
+    """An operator without event-time behaviour; only its keys may expire."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -120,9 +121,9 @@ class OperatorTimed(PlainTimed):
 
 
 def _measure_all(timers: dict[Any, bool], scale: Scale) -> dict[Any, Any]:
-    """Return the times of timers as they were given, by number.
+    """Return the times of timers as given, by number.
 
-    Before the clock has told its scale, the times tell theirs.
+    Before the clock has set its scale, the times define it.
     """
     if scale is None:
         scale = scale_of(next(iter(timers), 0))
@@ -130,9 +131,9 @@ def _measure_all(timers: dict[Any, bool], scale: Scale) -> dict[Any, Any]:
 
 
 class ItemsInOrder(Timed):
-    """Items that wait until the clock has come to their time.
+    """Items that wait until the clock has reached their time.
 
-    The state is [heap, n]: a heap of (time, number of the item, item), and the next number.
+    The state is [heap, n]: a heap of (time, item number, item), and the next number.
     """
 
     def __init__(self, kind: InOrder) -> None:
@@ -162,7 +163,7 @@ class ItemsInOrder(Timed):
 class PairsInTime(Timed):
     """The join of items of two streams that are less than `within` apart in time.
 
-    The state is a list of [time, item] of each side, in the order of arrival.
+    The state is a list of [time, item] per side, in order of arrival.
     """
 
     def __init__(self, kind: Join, timing: Timing) -> None:
@@ -203,7 +204,7 @@ class PairsInTime(Timed):
 
 
 class TimedWindows(Timed):
-    """The windows of one key that the clock closes."""
+    """The windows of one key, closed by the clock."""
 
     def __init__(self, kind: Aggregate) -> None:
         self.window = kind.window
@@ -218,7 +219,7 @@ class TimedWindows(Timed):
 class TumblingWindows(TimedWindows):
     """For each multiple b of the length, the items with b-length <= time < b.
 
-    The state is a dictionary from k to the items of the window that ends at k*length.
+    The state maps k to the items of the window that ends at k*length.
     """
 
     def open(self) -> State:
@@ -306,8 +307,8 @@ class TimeWindows(TimedWindows):
 class SessionWindows(TimedWindows):
     """Items of a key with less than `gap` between one and the next.
 
-    The state is [sessions, n]: each session is [first, last, items], an item stands with
-    its number among all of the key, so that sessions that meet keep the order of arrival.
+    The state is [sessions, n]: each session is [first, last, items], with items
+    numbered per key, so that merged sessions keep the order of arrival.
     """
 
     def open(self) -> State:
@@ -354,7 +355,7 @@ class SessionWindows(TimedWindows):
 
 
 def spans_of(window: Window) -> Callable[[Scale], tuple[Any, Any]]:
-    """Return the function from a scale to the length and the step of a window on it."""
+    """Return the function from a scale to a window's length and step on it."""
 
     @lru_cache(maxsize=8)
     def on_scale(scale: Scale) -> tuple[Any, Any]:
@@ -370,7 +371,7 @@ def spans_of(window: Window) -> Callable[[Scale], tuple[Any, Any]]:
 
 
 def is_dropped(window: Window, item: Any, value: Any, now: Now) -> bool:
-    """Tell whether a late item is left out or counts as current; raise if neither."""
+    """Tell whether a late item is dropped or counts as current; raise if neither."""
     if window.late != "error":
         return window.late == "drop"
     msg = (

@@ -1,9 +1,9 @@
-"""Times and durations: how they are written, measured and put back.
+"""Times and durations: parsing, measuring and converting back.
 
 A time is a number, a `date` or a `datetime`. It is measured as a number: itself, or the
-microseconds since the beginning of 1970 (of a naive datetime and of a date on their own
-calendar). All times that are compared with one another have one *scale*: "number",
-"date", "naive" or, for datetimes with a zone, that zone.
+microseconds since 1970 (of a naive datetime and of a date on their own calendar). All
+times that are compared with one another have one *scale*: "number", "date", "naive" or,
+for datetimes with a zone, that zone.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def scale_of(value: Any) -> Scale:
 
 
 def measure(value: Any, scale: Scale, on: str) -> Any:
-    """Return a time as a number; `on` names its attribute, should it be no time.
+    """Return a time as a number; `on` names its attribute in errors.
 
     >>> measure(dt.date(1970, 1, 2), "date", "day")
     86400000000
@@ -117,7 +117,7 @@ def _describe_mixture(value: Any, scale: Scale, on: str) -> str:
 
 
 def describe_scale(scale: Scale) -> str:
-    """Describe the values of a scale in words.
+    """Return the values of a scale in words.
 
     >>> describe_scale("naive"), describe_scale(dt.UTC)
     ('a datetime without a zone', 'a datetime in the zone UTC')
@@ -131,7 +131,7 @@ def describe_scale(scale: Scale) -> str:
 
 
 def restore(number: Any, scale: Scale) -> Any:
-    """Return the time that is measured by a number.
+    """Return the time that a number represents.
 
     >>> restore(86_400_000_000, "date")
     datetime.date(1970, 1, 2)
@@ -147,7 +147,7 @@ def restore(number: Any, scale: Scale) -> Any:
 
 
 def span_on(duration: Duration, scale: Scale, unit: str | None, use: str) -> Any:
-    """Return a duration as a number on a scale; `use` names it, should it not fit.
+    """Return a duration as a number on a scale; `use` names it in errors.
 
     >>> span_on(dt.timedelta(seconds=2), "number", "ms", "time")
     2000

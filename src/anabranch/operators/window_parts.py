@@ -1,10 +1,10 @@
-"""Windows without a key in two steps: replicas add up what they have, and one merges it.
+"""Unkeyed windows in two steps: replicas pre-aggregate, and one operator merges.
 
-Items that stand side by side in a stream, and that no window tells apart, become one
-`WindowPart` with what each column needs of them. It stands where the first of them stood,
-and closes the windows that this one would have closed. Whatever may not be added up to the
-last bit (other numbers than ints in a sum, NaN in a maximum, times that are no ints) is left
-as it is: a window may hold parts and items.
+Adjacent items of a stream that belong to the same windows become one `WindowPart` with
+what each column needs of them. It takes the place of the first of them, and closes the
+windows that this one would have closed. What cannot be added exactly to the last bit
+(numbers other than ints in a sum, NaN in a maximum, times that are no ints) is left
+unchanged: a window may hold parts and items.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Held: TypeAlias = tuple[bool, Any, Any]  # whether it is a part, its value, and 
 
 
 class WindowPart(NamedTuple):
-    """Some items of a window, added up: their number, the first of them and its time.
+    """Some aggregated items of a window: their number, the first of them and its time.
 
-    `values` are what columns have of them, by the place of the column.
+    `values` are the partial results, by column index.
     """
 
     size: int
@@ -45,12 +45,12 @@ class WindowPart(NamedTuple):
     values: tuple[Any, ...]
 
     def __repr__(self) -> str:
-        return repr(self.first)  # a message about it is one about that item
+        return repr(self.first)  # an error about it is one about that item
 
 
 @dataclass(frozen=True, eq=False)
 class MergedAggregate(Aggregate):
-    """An aggregate whose items may have been added up in parts before."""
+    """An aggregate whose items may have been pre-aggregated."""
 
 
 def why_not_in_parts(kind: Aggregate) -> str | None:
@@ -79,7 +79,7 @@ def _step_of(window: Window) -> Any:
 
 
 def find_span(window: Window) -> int:
-    """Return a length of time in which no window begins or ends, from its multiples on.
+    """Return a time span whose multiples include all window bounds.
 
     >>> find_span(Window(time=10, every=4, on="ts"))
     2
@@ -88,7 +88,7 @@ def find_span(window: Window) -> int:
 
 
 class PartedSliding(TimeSliding):
-    """Windows by time over items and parts of them."""
+    """Time windows over items and parts of them."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
@@ -140,7 +140,7 @@ def _count(held: Items) -> int:
 
 
 def _sum(each: Iterator[Held]) -> Any:
-    """Return the sum; among other numbers than ints, of the items one after the other."""
+    """Return the sum; for numbers other than ints, item by item."""
     held = list(each)
     if all(is_part or type(value) is int for is_part, value, _ in held):
         return sum(value[0] if is_part else value for is_part, value, _ in held)

@@ -1,8 +1,8 @@
-"""Windows: their kinds, the columns computed over them, and the items that they hold.
+"""Windows: their kinds, their columns, and the items they hold.
 
-`docs/semantics.md` says which items each window holds and when it is emitted. A
-`WindowShape` adds an item to the state of a window and returns the windows that close; the
-kernel of `aggregate` makes one output of each.
+`docs/semantics.md` defines which items each window holds and when it is emitted. A
+`WindowShape` adds an item to the state of a window and returns the windows that close;
+the kernel of `aggregate` makes one output of each.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ Late = Literal["error", "drop", "current"]
 
 @dataclass(frozen=True)
 class Window:
-    """Which items belong together.
+    """A description of which items belong together.
 
-    Exactly one of `count`, `time`, `delta`, `gap` and `punctuation` is given. `on` names
-    the attribute that `time`, `delta` and `gap` look at. With `every` the window slides.
-    `unit` is that of times that are numbers, where the length is none. A window that is
-    `clocked` closes by the clock of its stream.
+    Exactly one of `count`, `time`, `delta`, `gap` and `punctuation` is given. `on`
+    names the attribute for `time`, `delta` and `gap`. With `every` the window slides.
+    `unit` is that of numeric times if the length is no number. A `clocked` window is
+    closed by the clock of its stream.
 
     >>> Window(time=300, on="ts").text
     'time=300 on ts'
@@ -70,7 +70,7 @@ class Window:
 
     @property
     def text(self) -> str:
-        """How the window is described in explanations."""
+        """The window's description in explanations."""
         if self.punctuation:
             return "punctuation"
         size = next(
@@ -136,7 +136,7 @@ def any_(attribute: str) -> Column:
 
 
 def min_(attribute: str) -> Column:
-    """Return the least value of an attribute over the window.
+    """Return the minimum of an attribute over the window.
 
     >>> import anabranch as ab
     >>> ab.min("price")
@@ -146,7 +146,7 @@ def min_(attribute: str) -> Column:
 
 
 def max_(attribute: str) -> Column:
-    """Return the greatest value of an attribute over the window.
+    """Return the maximum of an attribute over the window.
 
     >>> import anabranch as ab
     >>> ab.max("price")
@@ -166,7 +166,7 @@ def mean(attribute: str) -> Column:
 
 
 def first(attribute: str) -> Column:
-    """Return the attribute of the first item in the window.
+    """Return the attribute of the window's first item.
 
     >>> import anabranch as ab
     >>> ab.first("ts")
@@ -176,7 +176,7 @@ def first(attribute: str) -> Column:
 
 
 def last(attribute: str) -> Column:
-    """Return the attribute of the last item in the window.
+    """Return the attribute of the window's last item.
 
     >>> import anabranch as ab
     >>> ab.last("ts")
@@ -186,7 +186,7 @@ def last(attribute: str) -> Column:
 
 
 def counts(attribute: str) -> Column:
-    """Return how often each value of an attribute occurs in the window, as a dict.
+    """Return the number of occurrences of each value of an attribute, as a dict.
 
     >>> import anabranch as ab
     >>> words = ab.from_iterable(["b", "a", "b"]).map(lambda w: {"word": w})
@@ -197,7 +197,7 @@ def counts(attribute: str) -> Column:
 
 
 def highest(attribute: str) -> Column:
-    """Return the items of the window with the greatest value of an attribute, as a list.
+    """Return the items of the window with the maximum of an attribute, as a list.
 
     >>> import anabranch as ab
     >>> ab.highest("price")
@@ -207,7 +207,7 @@ def highest(attribute: str) -> Column:
 
 
 def lowest(attribute: str) -> Column:
-    """Return the items of the window with the least value of an attribute, as a list.
+    """Return the items of the window with the minimum of an attribute, as a list.
 
     >>> import anabranch as ab
     >>> ab.lowest("price")
@@ -217,7 +217,7 @@ def lowest(attribute: str) -> Column:
 
 
 def window_start() -> Column:
-    """Return the start of a window by time, or the first time of a session.
+    """Return the start of a time window, or the first time of a session.
 
     >>> import anabranch as ab
     >>> ab.window_start()
@@ -227,7 +227,7 @@ def window_start() -> Column:
 
 
 def window_end() -> Column:
-    """Return the end of a window by time or of a session: the first time beyond it.
+    """Return the end of a time window or of a session: the first time beyond it.
 
     >>> import anabranch as ab
     >>> ab.window_end()
@@ -238,7 +238,7 @@ def window_end() -> Column:
 
 @dataclass(frozen=True, eq=False)
 class Aggregate(Kind):
-    """One output for each window: `function(items)`, or one value per column."""
+    """One output per window: `function(items)`, or one value per column."""
 
     window: Window
     function: Callable[[list[Any]], Any] | None = None
@@ -267,7 +267,7 @@ class Aggregate(Kind):
 
 @lru_cache(maxsize=1024)
 def row_type(names: tuple[str, ...]) -> Any:
-    """Return the tuple type of an aggregate by columns that has no `into`.
+    """Return the tuple type of an aggregate by columns without `into`.
 
     >>> row_type(("total", "n"))(total=7, n=2)
     Row(total=7, n=2)
@@ -281,14 +281,14 @@ def row_type(names: tuple[str, ...]) -> Any:
 
 
 def is_row_type(found: Any) -> bool:
-    """Tell whether a type is that of an aggregate by columns that has no `into`."""
+    """Tell whether a type is that of an aggregate by columns without `into`."""
     if getattr(found, "__name__", "") != "Row" or not hasattr(found, "_fields"):
         return False
     return found is row_type(found._fields)
 
 
 def make_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
-    """Return a tuple of an aggregate by columns that has no `into`."""
+    """Return a tuple of an aggregate by columns without `into`."""
     return row_type(names)(*values)
 
 
@@ -296,7 +296,7 @@ Items = list[Any]
 
 
 class Bounded(list[Any]):
-    """The items of a window by time or of a session, with its start and its end."""
+    """The items of a time window or of a session, with its start and its end."""
 
     def __init__(self, items: Items, start: Any, end: Any) -> None:
         super().__init__(items)
@@ -313,7 +313,7 @@ class WindowShape(ABC):
 
     @abstractmethod
     def add(self, state: State, item: Any) -> list[Items]:
-        """Add an item and return the windows that this closes, in order."""
+        """Add an item and return the windows it closes, in order."""
 
     def cut(self, state: State) -> list[Items]:
         """Return the windows that a punctuation closes."""
@@ -321,7 +321,7 @@ class WindowShape(ABC):
 
     @abstractmethod
     def finish(self, state: State) -> list[Items]:
-        """Return the windows that are still open at the end, in order."""
+        """Return the windows still open at the end, in order."""
 
 
 class CountTumbling(WindowShape):
@@ -371,7 +371,7 @@ class CountSliding(WindowShape):
 
 
 def no_number(window: Window, value: Any, why: TypeError | None = None) -> Exception:
-    """Return the error of a window over time or difference that finds no number."""
+    """Return the error of a window over time or difference that meets no number."""
     if window.time is not None and isinstance(value, dt.date):
         return TypeError(_describe_bare_length(window, value))
     wanted = "a number" if why is not None else "a finite number"
@@ -466,7 +466,7 @@ class TimeSliding(WindowShape):
         return closed
 
     def _advance(self, state: State) -> None:
-        """Move on to the next window that holds an item."""
+        """Move to the next window that holds an item."""
         items, times, k = state[:3]
         k += 1
         first = k * self.every - self.size
@@ -486,9 +486,9 @@ class TimeSliding(WindowShape):
 
 
 class CalendarSliding(TimeSliding):
-    """As `TimeSliding`, over dates or datetimes, or numbers of a known unit.
+    """The same as `TimeSliding`, over dates or datetimes, or numbers of a known unit.
 
-    The state also has the scale of the times; the items in it stand with their times.
+    The state also has the scale of the times; its items are stored with their times.
     """
 
     def __init__(self, window: Window) -> None:
@@ -510,7 +510,7 @@ class CalendarSliding(TimeSliding):
         if state[3] is None:
             scale = scale_of(value)
             for span in self.spans:
-                self._span(span, scale)  # refuses what cannot be compared
+                self._span(span, scale)  # refuses incomparable values
             state[3] = scale
         return super().add(state, (measure(value, state[3], self.on), item))
 
@@ -561,7 +561,7 @@ class Delta(WindowShape):
         return closed
 
     def _evict(self, state: State, value: Any) -> None:
-        """Drop what lies `delta` or more below the newest value."""
+        """Evict what lies `delta` or more below the newest value."""
         kept = [i for i, old in enumerate(state[1]) if value - old < self.size]
         if len(kept) < len(state[1]):
             state[0] = [state[0][i] for i in kept]
@@ -572,7 +572,7 @@ class Delta(WindowShape):
 
 
 class Punctuated(WindowShape):
-    """What stands between two window punctuations; the state is the items so far."""
+    """The items between two window punctuations; the state is the items so far."""
 
     def open(self) -> State:
         return []
@@ -591,7 +591,7 @@ class Punctuated(WindowShape):
 
 
 def shape_of(window: Window) -> WindowShape:
-    """Return the shape that a window description asks for."""
+    """Return the shape for a window description."""
     if window.punctuation:
         return Punctuated()
     if isinstance(window.time, dt.timedelta):
@@ -635,7 +635,7 @@ def summary_of(kind: Aggregate) -> Callable[[Items], Any]:
     if kind.function is not None:
         own = kind.function
         if kind.window.time is not None or kind.window.gap is not None:
-            return lambda items: own(list(items))  # its bounds are no concern of it
+            return lambda items: own(list(items))  # it ignores the bounds
         return own
     return summary_by(kind, [_column(column) for _, column in kind.columns])
 
@@ -643,7 +643,7 @@ def summary_of(kind: Aggregate) -> Callable[[Items], Any]:
 def summary_by(
     kind: Aggregate, columns: Sequence[Callable[[Any], Any]]
 ) -> Callable[[Items], Any]:
-    """Return the function that makes an output of what each column gives."""
+    """Return the function that makes an output from the columns' values."""
     names = tuple(name for name, _ in kind.columns)
     make = row_type(names) if kind.into is None else kind.into
     return lambda items: make(

@@ -1,8 +1,8 @@
-"""What expressions become in the text of a kernel, exactly as Python computes them.
+"""Translation of expressions to kernel text, with exactly Python's results.
 
-Floats are IEEE doubles on both sides. Whole numbers have 64 bits here and none to bound
-them in Python: every operation checks before that its result fits. Where a check fails,
-the function gives up and Python computes the item.
+Floats are IEEE doubles on both sides. Integers have 64 bits here and are unbounded in
+Python: every operation first checks that its result fits. If a check fails, the
+function gives up and Python computes the item.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
 from anabranch.plan.column_kernels import ColumnKind as Kind
 from anabranch.plan.column_kernels import ColumnShape as Shape
 
-NEAR = (1 << 62) - 1  # a sum of two numbers up to it fits 64 bits
-EXACT = 1 << 53  # every whole number up to here is a float
+NEAR = (1 << 62) - 1  # sums of two numbers up to it fit 64 bits
+EXACT = 1 << 53  # every integer up to here is a float
 
 
 @dataclass
 class Module:
-    """The functions of one kernel, and the constants and tables that they need.
+    """The functions of one kernel, with their constants and tables.
 
-    A constant is one that has a code: a str, bytes or a member of an Enum.
+    A constant is a coded value: a str, bytes or a member of an Enum.
     """
 
     texts: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Module:
     names: int = 0
 
     def code(self, value: Any) -> str:
-        """Return the text of the code of a constant."""
+        """Return the text of a constant's code."""
         for number, known in enumerate(self.constants):
             if type(known) is type(value) and known == value:
                 return f"C[{number}]"
@@ -75,12 +75,12 @@ class Module:
         return self.tables.index(table)
 
     def helper(self, text: str) -> None:
-        """Put a function in front of the others, once."""
+        """Add a helper function in front of the others, once."""
         if text not in self.texts:
             self.texts.insert(0, text)
 
     def new(self, prefix: str) -> str:
-        """Return a name that nothing else has."""
+        """Return a unique name."""
         self.names += 1
         return f"{prefix}{self.names}"
 
@@ -97,11 +97,11 @@ class YieldLine:
 
 
 class DeadError(Exception):
-    """The rest of a block is never reached."""
+    """The rest of a block is unreachable."""
 
 
 class Arithmetic:
-    """Writes the text of one function, and knows what operators become."""
+    """Writes the text of one function, and translates operators."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -110,11 +110,11 @@ class Arithmetic:
         self.line = 0
 
     def refuse(self, why: str) -> NoReturn:
-        """Refuse what stands on the line at work."""
+        """Refuse the code on the current line."""
         raise NoColumnsError(why, self.line)
 
     def give_up(self) -> NoReturn:
-        """Give up whenever this is reached; nothing behind it is."""
+        """Give up whenever this is reached; the rest is unreachable."""
         self.emit("FAIL")
         raise DeadError
 
@@ -130,12 +130,12 @@ class Arithmetic:
         self.lines.append((self.depth, text))
 
     def check(self, wrong: str) -> None:
-        """Give up if something holds."""
+        """Give up if a condition holds."""
         self.emit(f"if {wrong}:")
         self.lines.append((self.depth + 1, "FAIL"))
 
     def check_zero(self, wrong: str) -> None:
-        """Leave where Python raises `ZeroDivisionError`."""
+        """Leave if Python would raise `ZeroDivisionError`."""
         self.check(wrong)
 
     def variable(self, kind: Kind, text: str) -> Scalar:
@@ -162,7 +162,7 @@ class Arithmetic:
         raise NoColumnsError(msg)
 
     def list_stored(self, value: Value, shape: Shape) -> list[str]:
-        """List the expressions for the variables of a scalar of some shape."""
+        """Return the expressions for the variables of a scalar of some shape."""
         kinds = kinds_in(value)
         if len(shape.kinds) == 1:
             return [] if shape.kinds == ("none",) else [self.text(value)]
@@ -284,7 +284,7 @@ class Arithmetic:
             return self.give_up()
 
     def number(self, value: Value, *, like: Kind | None = None) -> Value:
-        """Return a value as a number of one kind; give up where it is none."""
+        """Return a value as a number of one kind; give up if it is none."""
         if not isinstance(value, Known | Scalar) or not kinds_in(value):
             self.refuse(f"computes with a {describe(value)}")
         kinds = [k for k in kinds_in(value) if k in ("int", "float", "bool")]
@@ -351,7 +351,7 @@ class Arithmetic:
         raise NotImplementedError
 
     def compare_time(self, op: str, left: Value, right: Value) -> Value:
-        """Return how times compare."""
+        """Return the comparison of times."""
         raise NotImplementedError
 
     def negate_time(self, op: str, value: Value) -> Value:
@@ -368,12 +368,14 @@ class Arithmetic:
         return self.refuse("joins strings that are not known")
 
     def string_kind(self, value: Value) -> Kind | None:
-        """Return which of str and bytes a value is, if it can be nothing else but None."""
+        """Return whether a value is str or bytes, if it can be nothing else but
+        None.
+        """
         found = [kind for kind in kinds_in(value) if kind != "none"]
         return found[0] if found in (["str"], ["bytes"]) else None
 
     def _power(self, one: Value, two: Value) -> Value:
-        """Raise to a power: whole numbers to a whole number that is not negative."""
+        """Translate a power: an integer to a non-negative integer."""
         kinds = {only_kind(one), only_kind(two)}
         negative = isinstance(two, Known) and two.value < 0
         if "float" in kinds or negative:
@@ -388,7 +390,7 @@ class Arithmetic:
         return self.call_helper("int", f"int_power({a}, {b})")
 
     def call_helper(self, kind: Kind, call: str) -> Value:
-        """Return the result of a helper, which tells whether it gave up."""
+        """Return the result of a helper, which reports whether it gave up."""
         pair = self.module.new("r")
         self.emit(f"{pair} = {call}")
         self.check(f"{pair}[0]")
@@ -419,7 +421,7 @@ class Arithmetic:
         return f"float({text})"
 
     def _of_floats(self, op: str, one: Value, two: Value) -> Value:
-        divides = op == "/"  # of two whole numbers, the exact quotient is rounded
+        divides = op == "/"  # for two integers, the exact quotient is rounded
         a, b = self.as_float(one, exact=divides), self.as_float(two, exact=divides)
         match op:
             case "+" | "-" | "*":
@@ -502,7 +504,7 @@ class Arithmetic:
         return self._compare_numbers(op, self.number(left), self.number(right))
 
     def _compare_coded(self, op: str, left: Value, right: Value) -> Value:
-        """Compare two strings, by what Python finds of one or by their order."""
+        """Compare two strings, through a table or by rank."""
         one, two = kinds_in(left), kinds_in(right)
         if one == two and op in ("==", "!="):
             return self.variable("bool", f"{self.text(left)} {op} {self.text(right)}")
@@ -517,7 +519,7 @@ class Arithmetic:
         return self.variable("bool", f"{first} {op} {second}")
 
     def rank(self, value: Value) -> str:
-        """Return the place of a string among all in order."""
+        """Return the rank of a string among all."""
         return self.text(self.look_up("rank", "int", value))
 
     def _compare_numbers(self, op: str, one: Value, two: Value) -> Value:
@@ -530,7 +532,7 @@ class Arithmetic:
         return self.variable("bool", f"{a} {op} {b}")
 
     def _equal(self, op: str, left: Value, right: Value) -> Value:
-        """Compare values that may be None; others have to be of one kind each."""
+        """Compare values that may be None; others must be of one kind each."""
         one, two = kinds_in(left), kinds_in(right)
         plain = {*one, *two} - {"none"}
         if len(plain) > 1 and plain - _NUMBERS:
@@ -612,7 +614,7 @@ class Arithmetic:
         return self.refuse(f"looks for something in a {describe(container)}")
 
     def _is_among(self, item: Value, values: Any) -> Value:
-        """Tell whether an item is in a container that is the same for all items."""
+        """Return whether an item is in a container that is the same for all items."""
         if isinstance(item, Known):
             return self.fold(operator.contains, values, item.value)
         words = list(values)
@@ -651,13 +653,13 @@ class Arithmetic:
     def look_up(
         self, text: str, gives: Kind, value: Value, table: TableItems = None
     ) -> Value:
-        """Return a function of one string, by its table."""
+        """Return a function of one string, through its table."""
         found = [kind for kind in kinds_in(value) if kind in CODED]
         of: Kind = found[0] if found else "str"
         return self.look_up_table(StringTable(text, gives, table, of), value)
 
     def look_up_table(self, table: StringTable, value: Value) -> Value:
-        """Return the entry of a table for a string."""
+        """Return a table's entry for a string."""
         if isinstance(value, Known):
             return self.fold(table.function(), value.value)
         code = self.plain(value, table.of)

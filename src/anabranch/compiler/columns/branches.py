@@ -1,7 +1,7 @@
-"""Branches in the text of a kernel: `if`, and `try` around a division.
+"""Branches in kernel text: `if`, and `try` around a division.
 
-Behind them a name has the values of all branches. Where these have different types, what
-follows is translated in each branch.
+After them a name has the values of all branches. If these have different types, the
+code that follows is translated in each branch.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _MOST_SPLITS = 6
 
 
 class _BreakLine(str):
-    """A line that is found again, wherever it is moved to."""
+    """A line that can be found again wherever it is moved."""
 
     __slots__ = ()
 
 
 @dataclass
 class _End:
-    """A place at which a `try` is left, with the names there."""
+    """An exit of a `try`, with the names there."""
 
     line: _BreakLine
     depth: int
@@ -51,7 +51,7 @@ class _End:
 
 @dataclass
 class Catching:
-    """A `try` at work, with what is done about a division by zero, and its ends."""
+    """The current `try`, with its handler of a division by zero, and its exits."""
 
     handler: ir.Block
     loops: int
@@ -60,9 +60,9 @@ class Catching:
 
 
 def translate_if(this: FunctionText, one: ir.If, rest: ir.Block) -> bool:
-    """Translate both branches; tell whether what follows is in them as well.
+    """Translate both branches; tell whether the code that follows is in them as well.
 
-    It has to be where a name that is read later has values of different types.
+    It must be if a name that is read later has values of different types.
     """
     test = this.truth(this.get(one.test))
     if isinstance(test, Known):
@@ -94,7 +94,7 @@ def translate_if(this: FunctionText, one: ir.If, rest: ir.Block) -> bool:
 
 
 def fill_branches(this: FunctionText, mark: int) -> None:
-    """Put `pass` where a branch is empty."""
+    """Put `pass` into empty branches."""
     made: list[tuple[int, str | ReturnLine | YieldLine]] = []
     for number, (depth, text) in enumerate(this.lines[mark - 1 :], mark - 1):
         made.append((depth, text))
@@ -108,7 +108,7 @@ def fill_branches(this: FunctionText, mark: int) -> None:
 def _translate_branch(
     this: FunctionText, block: ir.Block, before: dict[str, Value]
 ) -> dict[str, Value] | None:
-    """Translate a branch; return the names behind it, None if it is left."""
+    """Translate a branch; return the names after it, None if it is left."""
     this.frame.names = dict(before)
     with this.deeper():
         try:
@@ -124,7 +124,7 @@ def _merge_names(
     orelse: dict[str, Value],
     middle: int,
 ) -> set[str]:
-    """Bring the names of two branches together; return those that do not fit."""
+    """Merge the names of two branches; return those that do not fit."""
     merged: dict[str, Value] = {}
     lost: set[str] = set()
     tails: tuple[list[Any], list[Any]] = ([], [])
@@ -136,7 +136,7 @@ def _merge_names(
         try:
             shape = join(shape_of(one), shape_of(two))
         except NoColumnsError:
-            lost.add(name)  # refused if somebody reads it
+            lost.add(name)  # refused if it is read
             continue
         target = this.declare_variables(shape)
         for value, tail in ((one, tails[0]), (two, tails[1])):
@@ -153,10 +153,10 @@ def _merge_names(
 
 
 def translate_try(this: FunctionText, one: ir.Try) -> None:
-    """Run the body. Where Python raises, the handler runs, or the text gives up.
+    """Translate the body. Where Python raises, the handler runs, or the text gives up.
 
-    A handler is put where a division may fail, if it takes that error. Both ways end
-    with a `break` out of a loop that is gone through once.
+    A handler is inserted where a division may fail, if it catches that error. Both ways
+    end with a `break` out of a loop that runs once.
     """
     if one.final or one.groups:
         this.refuse("has a finally or an except*")
@@ -209,7 +209,9 @@ def _find_handler(this: FunctionText, one: ir.Try) -> ir.Block | None:
 
 
 def go_on_in_handler(this: FunctionText, wrong: str) -> bool:
-    """Go on in the handler of a `try` if something holds; tell whether there is one."""
+    """Continue in the handler of a `try` if a condition holds; tell whether there is
+    one.
+    """
     caught = this.catching
     usable = caught is not None and caught.frame is this.frame
     if caught is None or not usable or len(this.loops) != caught.loops:
@@ -229,14 +231,14 @@ def go_on_in_handler(this: FunctionText, wrong: str) -> bool:
 
 
 def _leave_try(this: FunctionText, caught: Catching) -> None:
-    """Leave a `try` here, with the names as they are."""
+    """Leave a `try` here, with the current names."""
     line = _BreakLine("break")
     caught.ends.append(_End(line, this.depth, dict(this.frame.names)))
     this.emit(line)
 
 
 def _join_ends(this: FunctionText, ends: list[_End]) -> None:
-    """Bring the names of all ends of a `try` together."""
+    """Merge the names at all exits of a `try`."""
     merged: dict[str, Value] = {}
     common = set.intersection(*(set(end.names) for end in ends))
     for name in sorted(common):
@@ -249,7 +251,7 @@ def _join_ends(this: FunctionText, ends: list[_End]) -> None:
             for value in values[1:]:
                 shape = join(shape, shape_of(value))
         except NoColumnsError:
-            continue  # refused if somebody reads it
+            continue  # refused if it is read
         target = merged[name] = this.declare_variables(shape)
         for value, end in zip(values, ends, strict=True):
             _assign_at(this, end, target, value, shape)
@@ -289,7 +291,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _same(one: Value, two: Value) -> bool:
-    """Tell whether two values are one and the same, wherever they stand."""
+    """Tell whether two values are identical, wherever they are."""
     match one, two:
         case Known(value=a), Known(value=b):
             return type(a) is type(b) and a is b

@@ -1,6 +1,6 @@
-"""Functions of Python's own, in the text of a kernel.
+"""Built-in functions in kernel text.
 
-Each gives what Python gives, to the last bit, or gives up where Python might raise. The
+Each gives Python's result, to the last bit, or gives up where Python might raise. The
 routines of `math` are those of the C library, which Python calls as well.
 """
 
@@ -124,12 +124,12 @@ def _sum(this: FunctionText, args: list[Value]) -> Value:
         this.emit(f"{some} = True")
 
     certain = go_through(this, args[0], add)
-    if lost is not None:  # adding 0.0 would lose a sign, and what is no number all
+    if lost is not None:  # adding 0.0 would lose a sign, and a NaN everything
         this.emit(f"if {lost} != 0.0 and {lost} - {lost} == 0.0:")
         this.lines.append((this.depth + 1, f"{total} = {total} + {lost}"))
     if floats and not certain:
         this.lines.insert(mark, (this.depth, f"{some} = False"))
-        this.check(f"not {some}")  # the sum of nothing is a whole number
+        this.check(f"not {some}")  # the sum of nothing is an integer
     else:
         this.lines[mark:] = [
             line for line in this.lines[mark:] if line[1] != f"{some} = True"
@@ -148,7 +148,7 @@ def _best(op: str) -> Callable[[FunctionText, list[Value]], Value]:
         if len(shape.kinds) != 1 or shape.kinds[0] in ("none", "enum"):
             this.refuse("compares values that are not all of one kind")
         found, some = this.module.new("v"), this.module.new("v")
-        best = this.module.new("v")  # of strings, the place in their order
+        best = this.module.new("v")  # for strings, the rank
         this.emit(f"{found} = {best} = {ZERO[shape.kinds[0]]}")
         this.emit(f"{some} = False")
 
@@ -261,7 +261,9 @@ def _pow(this: FunctionText, args: list[Value]) -> Value:
 
 
 def _truth_of_all(wanted: bool) -> Callable[[FunctionText, list[Value]], Value]:
-    """Return `all` or `any`; that more is computed than Python would shows nowhere."""
+    """Return the translation of `all` or `any`, without short-circuiting, which is
+    invisible.
+    """
 
     def truth(this: FunctionText, args: list[Value]) -> Value:
         if len(args) != 1:
@@ -330,7 +332,7 @@ def _range(this: FunctionText, args: list[Value]) -> Value:
 
 
 def _collect(is_list: bool) -> Callable[[FunctionText, list[Value]], Value]:
-    """Return `list` or `tuple`, of values that are known to be so many."""
+    """Return the translation of `list` or `tuple`, for a known number of values."""
 
     def collect(this: FunctionText, args: list[Value]) -> Value:
         values = parts_of(args[0]) if args else ()
@@ -386,14 +388,14 @@ STRING_METHODS: dict[str, Kind] = {
     **dict.fromkeys(("encode", "decode", "hex"), "str"),
 }
 _MOST_DIGITS = 22  # ten to this power is a float
-# name -> when Python raises, or does not ask the C routine
+# name -> when Python raises, or does not call the C routine
 _MATH_OF_TWO = {
     "copysign": "False",
     "fmod": "{y} == 0.0 or math.isinf({x}) or math.isinf({y})",
     "atan2": "{x} == 0.0 or {y} == 0.0 or math.isinf({x}) or math.isinf({y})"
     " or math.isnan({x}) or math.isnan({y})",
 }
-# name -> when Python raises, by the argument and by the result of the C routine
+# name -> when Python raises, by the argument and the result of the C routine
 _MATH = {
     "sqrt": ("{x} < 0.0", ""),
     "sin": ("math.isinf({x})", ""),

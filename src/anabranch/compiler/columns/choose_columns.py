@@ -1,8 +1,8 @@
-"""Choose how each operator runs: in columns, or in Python.
+"""Chooses whether each operator runs in columns or in Python.
 
 An element runs in segments, each in columns or in Python: a batch goes through one
 segment after the other. A segment in columns that gives up is run by Python alone, so
-nobody has to undo what another one did.
+nothing in another has to be undone.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def choose_columns(
     in_groups: Collection[str] = (),
     in_parts: Collection[str] = (),
 ) -> Mapping[str, RunsAs]:
-    """Return how the operators that compute run, and why.
+    """Return how the computing operators run, and why.
 
-    Those `on_arrays` have kernels of numbers alone, which such engines prefer. Regions
-    `in_groups` take several items at a time. What comes to those `in_parts` are no items
-    any more.
+    Those `on_arrays` have kernels of plain numbers, which such engines prefer. Regions
+    `in_groups` take several items at a time. Operators `in_parts` receive partial
+    aggregates.
     """
     found = {one.operator: one for one in find_columns(graph, traits)}
     marked = _find_marked(graph, traits)
@@ -77,7 +77,7 @@ def choose_columns(
 def _leave_arrays(
     inner: Sequence[str], found: Mapping[str, RunsAs], on_arrays: Collection[str]
 ) -> dict[str, RunsAs]:
-    """Leave an element to kernels of numbers alone, unless columns do more of it."""
+    """Leave an element to kernels of plain numbers, unless columns cover more of it."""
     arrays = [name for name in inner if name in on_arrays]
     columns = [name for name in inner if found[name].kernel is not None]
     if len(columns) > len(arrays):
@@ -92,9 +92,9 @@ def _leave_arrays(
 def _leave_between(
     graph: Graph, inner: Sequence[str], found: Mapping[str, RunsAs], passing: Any
 ) -> dict[str, RunsAs]:
-    """Leave what only passes items on to Python between operators that run there.
+    """Leave operators that only pass items on to Python if their neighbours run there.
 
-    Where batches go between processes as columns, a clock keeps them so.
+    If batches go between processes as columns, a clock keeps them so.
     """
     left: dict[str, RunsAs] = {}
     for name in inner:
@@ -109,7 +109,7 @@ def _leave_between(
 def _find_driver_side(
     graph: Graph, element: Element, traits: Mapping[str, Traits]
 ) -> str | None:
-    """Return an operator of an element whose effects only the driver can keep."""
+    """Return an operator of an element whose effects require the driver."""
     outside = FromIterable | Generate | SinkKind
     for name in element.operators:
         if traits[name].effects and not isinstance(graph[name].kind, outside):
@@ -130,7 +130,7 @@ def _why_not_in_segments(
 
 
 def _find_marked(graph: Graph, traits: Mapping[str, Traits]) -> set[str]:
-    """Return the operators in whose input or output there are signs beside items."""
+    """Return the operators whose input or output has signs."""
     giving: set[str] = set()
     marked: set[str] = set()
     for op in graph:
@@ -153,9 +153,9 @@ def _choose_parts(
     noticing: Together | tuple[Collection[str], ...],
     element: Element,
 ) -> dict[str, RunsAs]:
-    """Return how operators in a line run whose items are objects between the parts.
+    """Return how a line of operators runs whose items are objects between the parts.
 
-    The longest part runs in columns, and likewise what follows that; what comes before
+    The longest part runs in columns, and likewise what follows it; what comes before
     runs in Python. Operators on both sides that share something, or have effects, would
     notice that each takes a whole batch.
     """

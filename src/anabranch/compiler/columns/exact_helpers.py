@@ -1,7 +1,7 @@
-"""Helpers in the text of kernels: powers, rounding and days, exactly as Python has them.
+"""Helpers in kernel text: powers, rounding and dates, exactly as in Python.
 
-Each gives whether it gave up, and the result. None divides, multiplies or compares in
-another order than stands here; that is what makes them exact.
+Each returns whether it gave up, and the result. The order of operations is exactly the
+one written here; that makes them exact.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ INT_POWER = (
 """
 )
 
-# Python calls the C library's `pow` with the absolute value of the base. LLVM would make
-# `x * x` of a power of 2, which can differ in the last bit; it cannot know that `zero`,
-# read from an array, changes nothing.
+# Python calls the C library's `pow` with the absolute value of the base. LLVM would
+# turn a power of 2 into `x * x`, which can differ in the last bit; it cannot know that
+# `zero`, read from an array, changes nothing.
 FLOAT_POWER = (
     _HEAD
     + """def float_power(a, b, zero):
@@ -51,8 +51,8 @@ FLOAT_POWER = (
 )
 
 # Python rounds the exact decimal value, half to even. The product with a power of ten
-# and what rounding it has lost (Dekker) are exact together; the quotient of two whole
-# numbers below 2^53 and 10^22 is the float nearest to the decimal.
+# and its rounding error (Dekker) are exact together; the quotient of two integers below
+# 2^53 and 10^22 is the float nearest to the decimal.
 ROUND_DIGITS = (
     _HEAD
     + """def round_digits(x, scale):
@@ -80,8 +80,8 @@ ROUND_DIGITS = (
 """
 )
 
-# The year, the month and the day of a day, counted from the first of 1970: years begin in
-# March, so that the day that is not always there is the last of its year.
+# Year, month and day of a day number since 1970: years begin in March, so that the leap
+# day is the last of its year.
 CIVIL = (
     _HEAD
     + """def civil(days):

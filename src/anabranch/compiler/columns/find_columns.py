@@ -1,9 +1,9 @@
-"""Makes the kernels of the operators that can run in columns, and says why others cannot.
+"""Makes the kernels of operators that can run in columns, and says why others cannot.
 
-A stream runs in columns where the types of its items are known: from the declared type
-of a source on, along operators whose functions can be translated. A function must be
-proven to depend on its arguments alone. What it gives must be what the annotations of
-its tuple type say; an int where a float is promised is Python's to carry on.
+A stream runs in columns if the types of its items are known: from the declared type of
+a source, along operators whose functions can be translated. A function must be proved
+to depend on its arguments alone. Its results must match the annotations of its tuple
+type; an int where a float is promised is left to Python.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _KEYS = {"int", "bool", "str", "bytes", "enum", "datetime", "date", "timedelta",
 
 
 def find_columns(graph: Graph, traits: Mapping[str, Traits]) -> tuple[RunsAs, ...]:
-    """Return for each operator that computes whether it runs in columns, and why.
+    """Return for each computing operator whether it runs in columns, and why.
 
     >>> from anabranch.language.sources import from_iterable
     >>> from anabranch.language.drafts import build_graph
@@ -122,7 +122,7 @@ def _kernel(op: Op, traits: Traits, known: KnownShapes) -> ColumnKernel:
 
 
 def _check_timing(op: Op, timing: Timing) -> None:
-    """Refuse what follows the clock of its stream other than by windows of keys."""
+    """Refuse operators that follow the clock, except keyed windows."""
     if timing.forget_after is not None:
         msg = "it forgets keys by the clock of its stream"
     elif not (isinstance(op.kind, Aggregate) and op.kind.window.time is not None):
@@ -152,7 +152,7 @@ def _write(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
 
 
 def _find_common(op: Op, known: KnownShapes) -> ColumnShape:
-    """Return the shape of the items of all streams that lead into an operator."""
+    """Return the common shape of an operator's input streams."""
     shapes = {known.get(out.operator) for out in op.inputs}
     shape = shapes.pop()
     if shapes or shape is None:
@@ -162,10 +162,10 @@ def _find_common(op: Op, known: KnownShapes) -> ColumnShape:
 
 
 def _find_input(op: Op, known: KnownShapes) -> ColumnShape:
-    """Return the shape of the items that an operator takes.
+    """Return the shape of an operator's input items.
 
-    Where that is not known of the stream, its function may say what it takes. Whether
-    that is what comes is checked while it runs.
+    If the stream does not determine it, the function's annotation may. Whether the
+    items match is checked at run time.
     """
     producer = op.inputs[0].operator
     shape = known.get(producer)

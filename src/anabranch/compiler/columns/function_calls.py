@@ -1,4 +1,4 @@
-"""Calls in the text of a kernel: functions, constructors and methods."""
+"""Calls in kernel text: functions, constructors and methods."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def read_arguments(
     this: FunctionText, arguments: Sequence[ir.Argument]
 ) -> tuple[list[Value], dict[str, Value]]:
-    """Return the arguments of a call, by place and by name."""
+    """Return the arguments of a call, by position and by name."""
     positional: list[Value] = []
     keywords: dict[str, Value] = {}
     for one in arguments:
@@ -186,7 +186,7 @@ def _call_method(  # noqa: PLR0911 - a table
 
 
 def append(this: FunctionText, container: Value, added: Value) -> None:
-    """Add to a list of known length; all names of it see that."""
+    """Append to a list of known length; all its names see that."""
     if not isinstance(container, Group) or container.loops != len(this.loops):
         this.refuse("adds to a list in a loop")
     assert isinstance(container, Group)  # noqa: S101 - for the checker
@@ -201,7 +201,7 @@ def append(this: FunctionText, container: Value, added: Value) -> None:
 
 
 def join_strings(this: FunctionText, parts: Sequence[Value]) -> Value:
-    """Return the text of an f-string with one string that is not known."""
+    """Return the text of an f-string with one unknown string."""
     unknown = [part for part in parts if not isinstance(part, Known)]
     if not all(kinds_in(part) == ("str",) for part in parts):
         this.refuse("makes a str of something else")
@@ -217,7 +217,7 @@ def join_strings(this: FunctionText, parts: Sequence[Value]) -> Value:
 def bind(
     function: Any, args: Sequence[Value], keywords: dict[str, Value]
 ) -> tuple[types.FunctionType, list[Value]]:
-    """Return a function and its arguments by position, with those of a partial."""
+    """Return a function and its positional arguments, with those of a partial."""
     given = list(args)
     while isinstance(function, functools.partial):
         given = [*map(Known, function.args), *given]

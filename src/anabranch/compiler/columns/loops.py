@@ -1,6 +1,6 @@
-"""Loops in the text of a kernel, and whatever goes through the elements of a value.
+"""Loops in kernel text, and iteration over the elements of a value.
 
-A variable that a loop changes is declared before it, with all kinds that it may have.
+A variable that a loop changes is declared before it, with all its possible kinds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_UNROLLED = 32
 
 
 class _WiderError(Exception):
-    """A loop changes a variable to a kind that it had not before."""
+    """A loop assigns a variable a kind it did not have before."""
 
 
 def translate_for(this: FunctionText, one: ir.For) -> None:
@@ -118,7 +118,7 @@ def _write_loop(this: FunctionText, one: ir.For, head: str, target: Value) -> No
 def _write_rounds(
     this: FunctionText, head: str, block: ir.Block, body: Callable[[], None]
 ) -> None:
-    """Translate a loop; once more whenever a variable turns out to need more kinds."""
+    """Translate a loop; again whenever a variable needs more kinds."""
     changed = {i.name for i in ir.walk(block) if isinstance(i, ir.Store)}
     before = dict(this.frame.names)
     shapes: dict[str, Shape] = {}
@@ -157,7 +157,7 @@ def _write_rounds(
 
 
 def jump(this: FunctionText, how: str) -> None:
-    """Bring the variables of the innermost loop up to date, and jump."""
+    """Update the variables of the innermost loop, and jump."""
     if not this.loops or this.loops[-1][2] is not this.frame:
         this.refuse("breaks out of a loop over a tuple")
     slots, shapes, _ = this.loops[-1]
@@ -179,7 +179,7 @@ def jump(this: FunctionText, how: str) -> None:
 def go_through(
     this: FunctionText, value: Value, action: Callable[[Value], None]
 ) -> bool:
-    """Do something with each element; tell whether there is one for sure."""
+    """Do something with each element; tell whether there certainly is one."""
     if isinstance(value, GeneratorValue):
         _pass_through(this, value, action)
         return isinstance(value.iterable, Items) and not any(
@@ -211,7 +211,7 @@ def _pass_through(
 
 
 def find_element_shape(this: FunctionText, value: Value) -> Shape:
-    """Return the shape of the elements that a value gives."""
+    """Return the shape of a value's elements."""
     kept, this.lines = this.lines, []
     found: list[Shape] = []
     try:

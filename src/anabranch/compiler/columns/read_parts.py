@@ -1,4 +1,4 @@
-"""Attributes and elements of values, in the text of a kernel."""
+"""Attributes and elements of values in kernel text."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _read_member(this: FunctionText, known: Any, name: str) -> Value:
 def _read_enum_attribute(
     this: FunctionText, value: Value, kind: Any, name: str
 ) -> Value:
-    """Return the name or the value of a member of an Enum."""
+    """Return the name or the value of an Enum member."""
     if name not in ("name", "value"):
         this.refuse(f"reads .{name} of {kind.__name__}")
     gives = {kind_of_known(getattr(member, name)) for member in kind}
@@ -205,7 +205,7 @@ def read_item(items: Items, at: str) -> Value:
 
 
 def _at(column: Scalar, place: str) -> Scalar:
-    """Return the value of a column at a place."""
+    """Return the value of a column at an index."""
     text = column.text.replace("{at}", place)
     parts = tuple(part.replace("{at}", place) for part in column.parts)
     return Scalar(column.kinds, text, None, parts, column.type)

@@ -1,7 +1,7 @@
-"""What a translated function gives: its lines as text, with results as scalars.
+"""Results of a translated function: its lines as text, with results as scalars.
 
-Scalars that are a parameter on all paths are not given: whoever calls the function has
-them. Several outputs are written into arrays.
+Scalars that are a parameter on all paths are not returned: the caller has them. Several
+outputs are written to arrays.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Translated:
-    """A function as text. `forwards[n]` is the parameter that scalar n of it is.
+    """A function as text. `forwards[n]` is the parameter that its scalar n equals.
 
-    `uses` are the parameters that the text reads; others need not be given.
+    `uses` are the parameters that the text reads; others need not be passed.
     """
 
     name: str
@@ -116,7 +116,7 @@ def finish_outputs(this: FunctionText) -> Translated:
 def _write_function(
     this: FunctionText, name: str, body: list[str], last: str, more: str = ""
 ) -> frozenset[int]:
-    """Put the function into the module; return the parameters that it reads."""
+    """Add the function to the module; return the parameters it reads."""
     text = "\n".join(body)
     params = []
     uses = set()
@@ -151,7 +151,7 @@ def _write_output(
 
 
 def _fit(this: FunctionText, value: Value, kept: Shape) -> Value:
-    """Return a value that is of declared kinds; give up where it is not."""
+    """Return a value of declared kinds; give up if it is not."""
     kinds = kinds_in(value)
     if len(kinds) == 1 or not isinstance(value, Scalar):
         return value

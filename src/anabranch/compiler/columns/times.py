@@ -1,8 +1,8 @@
-"""Datetimes, dates and timedeltas in the text of a kernel: whole numbers.
+"""Datetimes, dates and timedeltas in kernel text: integers.
 
-A datetime without a zone is microseconds since 1970, a date the number of its day, a
-timedelta microseconds: as `datetime` itself computes them, in whole numbers. What would
-lie outside of its years or of 64 bits makes the kernel give up.
+A naive datetime is microseconds since 1970, a date the number of its day, a timedelta
+microseconds: as `datetime` itself computes them, in integers. A result outside its
+range of years or 64 bits makes the kernel give up.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _ORDER = (
 
 
 def time_kind(value: Value) -> Kind | None:
-    """Return of which kind a value is that may be a time, None if it is none."""
+    """Return the kind of a value that may be a time, None if it is none."""
     found = [kind for kind in kinds_in(value) if kind in TIMES]
     return found[0] if len(found) == 1 else None
 
 
 def compute(this: FunctionText, op: str, left: Value, right: Value) -> Value:  # noqa: PLR0911 - a table
-    """Apply an operator of which at least one operand is a time."""
+    """Apply an operator with at least one time operand."""
     one, two = time_kind(left), time_kind(right)
     if None in (one, two):
         return _scale(this, op, left, right)
@@ -91,7 +91,7 @@ def _move(this: FunctionText, kind: Kind, op: str, time: str, by: str) -> Value:
 
 
 def _scale(this: FunctionText, op: str, left: Value, right: Value) -> Value:
-    """Return a timedelta times a whole number, or divided by one."""
+    """Return a timedelta times an integer, or divided by one."""
     if time_kind(left) != "timedelta":
         left, right = right, left
         op = {"*": "*"}.get(op, "")
@@ -114,7 +114,7 @@ def negate(this: FunctionText, op: str, value: Value) -> Value:
 
 
 def compare(this: FunctionText, op: str, left: Value, right: Value) -> Value:
-    """Return how two times compare."""
+    """Return the comparison of two times."""
     one, two = time_kind(left), time_kind(right)
     if one is None or one != two:
         this.refuse(f"compares a {describe(left)} with a {describe(right)}")
@@ -123,7 +123,7 @@ def compare(this: FunctionText, op: str, left: Value, right: Value) -> Value:
 
 
 def read(this: FunctionText, value: Value, name: str) -> Value | None:
-    """Return an attribute of a time; None if it is no attribute of this kind."""
+    """Return an attribute of a time; None if this kind has no such attribute."""
     kind = time_kind(value)
     if kind == "timedelta" and name in ("days", "seconds", "microseconds"):
         text = this.plain(value, kind)
@@ -148,7 +148,7 @@ def read(this: FunctionText, value: Value, name: str) -> Value | None:
 
 
 def _day_of(this: FunctionText, value: Value) -> str:
-    """Return the number of the day of a datetime or a date."""
+    """Return the day number of a datetime or a date."""
     kind = time_kind(value)
     assert kind is not None  # noqa: S101 - the caller has asked
     text = this.plain(value, kind)

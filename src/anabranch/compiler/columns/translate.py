@@ -1,17 +1,17 @@
 """Translates lowered functions into the text of functions that Numba compiles.
 
-A translated function takes scalars and gives a tuple: whether it gave up, and then the
-scalars of its result. It gives up whenever Python might do something else than the
-text: a whole number near the end of 64 bits, a division by zero, a None where a number
-is needed, a path that raises. Nothing that it computed counts then, and Python runs the
-items instead. So the text need not know what Python would have done, only when.
+A translated function takes scalars and returns a tuple: whether it gave up, and the
+scalars of its result. It gives up whenever Python might behave differently: an integer
+near the limits of 64 bits, a division by zero, a None where a number is needed, a path
+that raises. Then nothing it computed counts, and Python runs the items instead. So the
+text need not know what Python would have done, only when.
 
-Floats are IEEE doubles on both sides, and the order of operations is that of the user's
+Floats are IEEE doubles on both sides, and operations are in the order of the user's
 text, so that results agree to the last bit. What may differ in the last bit (powers,
 rounding to digits) is refused.
 
-A str is a code, its place in a pool. A function of one string alone becomes a table
-that Python fills once for each string.
+A str is a code, its index in a pool. A function of one string alone becomes a table
+that Python fills once per string.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def translate(
 ) -> Translated:
     """Return a function for arguments of these shapes; scalars become parameters.
 
-    With `truth`, it gives whether its result is true.
+    With `truth`, it returns whether its result is true.
     """
     function, args = bind(function, args, {})
     key = function, tuple(map(_signature, args)), truth
@@ -114,10 +114,10 @@ def translate_outputs(
     args: Sequence[Value],
     declare: Callable[[Shape], Shape],
 ) -> Translated:
-    """Return a function that writes its outputs into arrays `O`, from place `p` on.
+    """Return a function that writes its outputs to arrays `O`, from index `p` on.
 
-    It gives the place behind them, and -1 if there was no room. `declare` returns the
-    shape that outputs are declared to have.
+    It returns the index after them, and -1 if there was no room. `declare` returns the
+    declared shape of outputs.
     """
     function, args = bind(function, args, {})
     text = FunctionText(module, function, args)
@@ -226,7 +226,7 @@ class FunctionText(Arithmetic):
     def call(
         self, called: Value, args: list[Value], keywords: dict[str, Value]
     ) -> Value:
-        """Return what a call gives."""
+        """Return the result of a call."""
         return call(self, called, args, keywords)
 
     def translate_other(self, function: Any, args: Sequence[Value]) -> Translated:
@@ -265,7 +265,7 @@ class FunctionText(Arithmetic):
                 if len(parts) != len(targets):
                     self.give_up()
                 if value.startswith("%"):
-                    del names[value]  # it is taken apart, and nobody else has it
+                    del names[value]  # it is unpacked, and nothing else refers to it
                 names.update(zip(targets, parts, strict=True))
             case ir.Yield(value=value, delegates=False) if self.frame.on_yield:
                 self.frame.on_yield(self.get(value))
@@ -299,7 +299,7 @@ class FunctionText(Arithmetic):
                 names[getattr(one, "target", "")] = self._compute(one)
 
     def _compute(self, one: ir.Instruction) -> Value:  # noqa: C901, PLR0911, PLR0912 - a table
-        """Return what an expression gives; refuse any other instruction."""
+        """Return the value of an expression; refuse any other instruction."""
         match one:
             case ir.Const(value=value):
                 return Known(value)
@@ -360,11 +360,11 @@ class FunctionText(Arithmetic):
         self.lines.append((self.depth, ReturnLine(value, line)))
 
     def add_output(self, value: Value) -> None:
-        """Give one of several outputs."""
+        """Emit one of several outputs."""
         self.lines.append((self.depth, YieldLine(value)))
 
     def check_zero(self, wrong: str) -> None:
-        """Go on in the handler where Python raises `ZeroDivisionError`, or leave."""
+        """Continue in the handler where Python raises `ZeroDivisionError`, or leave."""
         if not go_on_in_handler(self, wrong):
             super().check_zero(wrong)
 
@@ -382,7 +382,7 @@ class FunctionText(Arithmetic):
             return self.frame.cells[name]
         for names in (self.frame.scope, vars(builtins)):
             if scope == "global" and name in names:
-                return Known(names[name])  # nobody changes it: this has been proven
+                return Known(names[name])  # it never changes: this has been proved
         return self.refuse(f"reads {name}, which has no value")
 
 
@@ -431,7 +431,7 @@ class ColumnsText(FunctionText):
         return read_item_at(self, values, Known(0))
 
     def _values(self, items: Items, name: str) -> Items:
-        """Return one attribute of the items of a window."""
+        """Return one attribute of a window's items."""
         first, _, rest = name.partition(".")
         names = getattr(items.shape.type, "_fields", ())
         if first not in names:
@@ -446,4 +446,4 @@ class ColumnsText(FunctionText):
 
 
 def _no_function() -> None:
-    """Stand for the function of an aggregate by columns."""
+    """Represent the function of an aggregate by columns."""

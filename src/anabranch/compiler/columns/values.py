@@ -1,10 +1,10 @@
-"""What a function that becomes a kernel computes with.
+"""The values that a translated function computes with.
 
 The translation runs a function once, on values that stand for those of any item. A
 value that is the same for all items is `Known`, and Python itself computes with it. Any
 other is a `Scalar` in variables of the kernel, or a tuple of values. A scalar has one
-kind or several: one that may be None, or an int or a float, has a variable that tells
-which, and every use that needs one kind checks it.
+kind or several: one that may be None, or an int or a float, has a tag variable, and
+every use that needs one kind checks it.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Known:
 class Scalar:
     """A value in the variables of a kernel.
 
-    With one kind, `text` is an expression that costs nothing. With several it is how
-    their variables begin, unless `parts` has an expression for each. `source` numbers
-    the parameter that it is, unchanged. `type` is that of an Enum.
+    With one kind, `text` is an expression that costs nothing. With several it is the
+    prefix of their variables, unless `parts` has an expression for each. `source`
+    numbers the parameter that it equals. `type` is that of an Enum.
     """
 
     kinds: tuple[Kind, ...]
@@ -82,7 +82,7 @@ class Scalar:
 
     @property
     def tag(self) -> str:
-        """The variable that tells of which kind it is, as an index into `KINDS`."""
+        """The variable with its kind, as an index into `KINDS`."""
         return self.parts[0] if self.parts else f"{self.text}_t"
 
     def part(self, kind: Kind) -> str:
@@ -109,7 +109,7 @@ class RecordValue:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A tuple, or a list, which was made inside of so many loops."""
+    """A tuple, or a list, made at some loop depth."""
 
     values: tuple[Value, ...]
     is_list: bool = False
@@ -118,10 +118,10 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """The items of a window: `count` of them, from the place `first` of the columns."""
+    """The items of a window: `count` of them, from index `first` of the columns."""
 
     shape: Shape
-    columns: tuple[Scalar, ...]  # the text of each has {at} where the place goes
+    columns: tuple[Scalar, ...]  # the text of each has {at} in place of the index
     first: str
     count: str
 
@@ -137,7 +137,7 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """A function that the function itself makes, with the names that it sees."""
+    """A function made by the function itself, with the names it sees."""
 
     function: ir.Function
     names: dict[str, Value]
@@ -145,7 +145,7 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class GeneratorValue:
-    """A generator that has not begun."""
+    """A generator that has not started."""
 
     made: Made
     iterable: Value
@@ -174,7 +174,7 @@ def order_kinds(kinds: Sequence[Kind] | set[Kind]) -> tuple[Kind, ...]:
 
 
 def kind_of_known(value: Any) -> Kind | None:
-    """Return the kind of a value of Python's own, None for any other."""
+    """Return the kind of a built-in value, None for any other."""
     kind = KIND_OF.get(type(value))
     if kind == "int" and not -LARGEST <= value <= LARGEST:
         return None
@@ -191,7 +191,7 @@ LONGEST = dt.timedelta(days=100_000_000)  # in microseconds, it fits 64 bits
 
 
 def is_enum_type(found: Any) -> bool:
-    """Tell whether a type is an Enum whose members are nothing but themselves.
+    """Tell whether a type is an Enum whose members have no special behaviour.
 
     >>> is_enum_type(enum.Enum("Side", "BUY SELL")), is_enum_type(enum.IntEnum("N", "A"))
     (True, False)
@@ -204,7 +204,7 @@ def is_enum_type(found: Any) -> bool:
 
 
 def shape_of_type(found: Any) -> Shape | None:  # noqa: PLR0911 - a table
-    """Return how values of a declared type lie in variables; None if they do not.
+    """Return the variables for values of a declared type; None if there are none.
 
     >>> shape_of_type(int | None).kinds
     ('int', 'none')
@@ -250,7 +250,7 @@ def _is_hashable(value: Any) -> bool:
 
 
 def shape_of(value: Value) -> Shape:
-    """Return how a value lies in variables."""
+    """Return the variables of a value."""
     match value:
         case Scalar(kinds=kinds, type=kind):
             return Shape(kinds, kind)
@@ -375,7 +375,7 @@ _OWN_WAYS = frozenset(
 
 
 def is_record_type(found: Any) -> bool:
-    """Tell whether a type is a NamedTuple with no ways of its own.
+    """Tell whether a type is a NamedTuple without special behaviour.
 
     >>> is_record_type(tuple)
     False

@@ -1,8 +1,8 @@
-"""Writes the text of the kernel of an operator: a loop over items around its function.
+"""Writes the kernel text of an operator: a loop over items around its function.
 
-There is one way for each role. A map stores what its function gives; a filter whether
-it is true; a scan keeps its state in arrays, one place for each key; a flat_map writes
-one output behind the other; a window calls its function with a range of places.
+Each role has its own form. A map stores the results of its function; a filter whether
+they are true; a scan keeps its state in arrays, one element per key; a flat_map writes
+its outputs consecutively; a window calls its function with a range of indices.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from anabranch.plan.column_kernels import (
     ColumnWindow,
 )
 
-_MOST_ROUNDS = 6  # for the kinds of a state to settle
+_MOST_ROUNDS = 6  # for the kinds of a state to stabilize
 
 
 class KernelText:
-    """The text of a kernel in the making; it takes items of a shape."""
+    """A kernel text under construction; it takes items of a shape."""
 
     def __init__(self, op: Op, takes: ColumnShape) -> None:
         self.op = op
@@ -65,7 +65,7 @@ class KernelText:
 
     @property
     def item(self) -> Value:
-        """An item as an argument of a function; `!n` is scalar n of it."""
+        """An item as a function argument; `!n` is its scalar n."""
         values: list[Value] = [
             Known(None)
             if one.kinds == ("none",)
@@ -76,7 +76,7 @@ class KernelText:
 
     @property
     def items(self) -> Items:
-        """The items of a window, which lie in the columns of the kernel."""
+        """The items of a window, in the columns of the kernel."""
         columns, place = [], 0
         for one in self.scalars:
             texts = [f"W[{place + n}][{{at}}]" for n in range(len(one.arrays))]
@@ -90,7 +90,7 @@ class KernelText:
     def call(
         self, made: Translated, args: Sequence[Value], first: str = "0", size: str = "0"
     ) -> None:
-        """Call a function; give up with it."""
+        """Call a function; give up if it does."""
         scalars = list(flatten_all(args))
         texts = [t for n in sorted(made.uses) for t in self.texts(scalars[n])]
         rest = "".join(f", {text}" for text in texts)
@@ -99,7 +99,7 @@ class KernelText:
         self.body.append("    return j")
 
     def spread(self, made: Translated, args: Sequence[Value]) -> None:
-        """Call a function that writes its outputs from place `p` on, and count them."""
+        """Call a function that writes its outputs from index `p` on, and count them."""
         scalars = list(flatten_all(args))
         texts = [t for n in sorted(made.uses) for t in self.texts(scalars[n])]
         rest = "".join(f", {one}" for one in [*texts, "O", "p"])
@@ -114,7 +114,7 @@ class KernelText:
         ]
 
     def texts(self, scalar: Scalar) -> list[str]:
-        """Return the texts of the variables of a scalar; `!n` is scalar n of an item."""
+        """Return the texts of a scalar's variables; `!n` is scalar n of an item."""
         if not scalar.text.startswith("!"):
             return scalar.texts
         number = int(scalar.text[1:])
@@ -123,7 +123,7 @@ class KernelText:
         return [f"x{number}{s}[j]" for s in self.scalars[number].suffixes]
 
     def outputs(self, shape: ColumnShape) -> ColumnShape:
-        """Return the shape of what the operator gives; refuse what is not as declared."""
+        """Return the shape of the operator's outputs; refuse undeclared ones."""
         if shape.parts is None and shape.kinds == ("none",):
             msg = "gives nothing but None"
             raise NoColumnsError(msg)
@@ -150,7 +150,7 @@ class KernelText:
     ) -> tuple[int | None, ...]:
         """Store the outputs, whose scalars begin with number `first` of a result.
 
-        Return which of them are scalars of the item as they were.
+        Return which of them are unchanged scalars of the item.
         """
         scalars = list(made.gives.scalars())
         params = list(flatten_all(args))
@@ -177,7 +177,7 @@ class KernelText:
     def _store_scalar(
         self, texts: list[str], found: ColumnShape, kept: ColumnShape
     ) -> None:
-        """Store a scalar of some kinds as one of others; give up where it is neither."""
+        """Store a scalar of some kinds as one of others; give up if it is neither."""
         number = len(self.stored)
         self.stored.append(kept)
         if len(kept.kinds) == 1:
@@ -206,7 +206,7 @@ class KernelText:
         before: Sequence[str] = (),
         columns: bool = False,
     ) -> str:
-        """Return the whole text; `columns` tells whether all are there as `W`."""
+        """Return the whole text; `columns` if all are passed as `W`."""
         window = self._window_columns() if columns else "C"
         tables = [f"q{n}" for n in range(2 * len(self.module.tables))]
         fields = [f"x{n}{s}" for n in self.reads for s in self.scalars[n].suffixes]
@@ -228,7 +228,7 @@ class KernelText:
         return "\n".join(lines) + "\n"
 
     def _window_columns(self) -> str:
-        """Return the columns of a window that the functions read, by their numbers."""
+        """Return the window columns that the functions read, by number."""
         text = "\n".join(self.module.texts)
         names, place = [], 0
         self.reads = []
@@ -269,7 +269,7 @@ class KernelText:
 
 
 def kind_of(constant: Any) -> ColumnKind:
-    """Return the kind of a constant that has a code."""
+    """Return the kind of a coded constant."""
     kind = kind_of_known(constant)
     assert kind is not None  # noqa: S101 - it is one of the module's
     return kind
@@ -285,7 +285,9 @@ def _is_like(declared: ColumnShape, found: ColumnShape) -> bool:
 
 
 def _choose_kinds(declared: ColumnShape, found: ColumnShape) -> ColumnShape:
-    """Return as what a scalar is kept: as declared, unless it never is that."""
+    """Return the stored kinds of a scalar: the declared ones, unless they never
+    occur.
+    """
     as_declared = {*declared.kinds} & {*found.kinds} and declared.type is (
         found.type or declared.type
     )
@@ -301,7 +303,7 @@ def rebuild_shape(shape: ColumnShape, scalars: Iterator[ColumnShape]) -> ColumnS
 
 
 def widen(texts: list[str], found: ColumnShape, kept: ColumnShape) -> list[str]:
-    """Return a scalar in the variables of one of more kinds."""
+    """Return a scalar in the variables of one with more kinds."""
     if len(found.kinds) == 1:
         tag = str(COLUMN_KINDS.index(found.kinds[0]))
         parts = dict(zip(found.arrays, texts, strict=True))
@@ -393,7 +395,7 @@ def write_union(op: Op, takes: ColumnShape) -> ColumnKernel:
 
 
 def write_clock(op: Op, takes: ColumnShape) -> ColumnKernel:
-    """Return the kernel of `event_time`, which only looks at a column of times."""
+    """Return the kernel of `event_time`, which only reads a column of times."""
     assert isinstance(op.kind, EventTime)  # noqa: S101
     place = takes.place_of(op.kind.on)
     kinds = () if place is None else list(takes.scalars())[place].kinds
@@ -413,24 +415,24 @@ _SCALES = {"datetime": "naive", "date": "date"}
 
 
 def _is_span(span: Any, kinds: tuple[ColumnKind, ...]) -> bool:
-    """Tell whether a length of time goes with times of some kind, in 64 bits."""
+    """Tell whether a duration suits times of some kind, in 64 bits."""
     wanted = (int, float) if kinds == ("float",) else (int,)
     return type(span) in wanted and 0 <= span < 1 << 60
 
 
 def _goes_with_clock(window: Window, kinds: tuple[ColumnKind, ...]) -> bool:
-    """Tell whether times are of a kind that a window behind a clock can be on."""
+    """Tell whether times are of a kind that a window behind a clock accepts."""
     if len(kinds) != 1 or kinds[0] not in ("int", "float", "datetime", "date"):
         return False
     size, every = spans_of(window)(_SCALES.get(kinds[0], "number"))
-    exact = kinds != ("float",) or size == every  # what slides is rounded otherwise
+    exact = kinds != ("float",) or size == every  # sliding sums are rounded differently
     return exact and _is_span(size, kinds) and _is_span(every, kinds)
 
 
 def write_flat_map(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
-    """Return the kernel of a flat_map: outputs stand one behind the other.
+    """Return the kernel of a flat_map: outputs are consecutive.
 
-    It counts those of each item. A result of -1 says that there was no room.
+    It counts those of each item. A result of -1 means that there was no room.
     """
     text = KernelText(op, takes)
     args = [text.item]
@@ -485,7 +487,7 @@ def write_scan(
 
 
 def _state_value(shape: ColumnShape) -> Value:
-    """Return a state that lies in the arrays of a kernel."""
+    """Return a state in the arrays of a kernel."""
     scalars: list[Value] = []
     place = 0
     for one in shape.scalars():
@@ -507,7 +509,7 @@ def _keep_state(
     args: Sequence[Value],
     count: int,
 ) -> int:
-    """Write the new state; return how many arrays there are."""
+    """Write the new state; return the number of arrays."""
     params = list(flatten_all(args))
     place, array = 1, 0
     before, after = [], []
@@ -550,7 +552,7 @@ def write_window(op: Op, function: Function | None, takes: ColumnShape) -> Colum
 
 
 def find_window(op: Op, takes: ColumnShape) -> ColumnWindow:
-    """Return which items the windows of an aggregate hold, and what they are on."""
+    """Return which items an aggregate's windows contain, and their attribute."""
     assert isinstance(op.kind, Aggregate)  # noqa: S101
     window = op.kind.window
     bounds = any(c.function.startswith("window_") for _, c in op.kind.columns)

@@ -1,1 +1,1 @@
-"""Which operators of fixed rates compute with numbers alone, and as what code."""
+"""Operators of fixed rates that compute with plain numbers, as compiled code."""

@@ -1,8 +1,9 @@
-"""Trace calls: the functions that a trace knows, and the user's own.
+"""Calls in a trace: known functions, and the user's own.
 
-A function of `math` is here if the kernel calls the same routine of the C library as
+A function of `math` is listed if the kernel calls the same routine of the C library as
 Python, which the tests compare on many numbers; where Python raises, a check sends the
-batch to Python. `hypot`, `pow` and functions that are not listed may differ in the last bit.
+batch to Python. `hypot`, `pow` and functions that are not listed may differ in the last
+bit.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _NOT_AT_ONCE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GE
 
 
 def read_function(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
-    """Return the syntax tree of a function; refuse one whose tree is not all of it."""
+    """Return the syntax tree of a function; refuse one whose tree is incomplete."""
     node = node_of(function.__code__)
     if node is None or isinstance(node, ast.AsyncFunctionDef):
         msg = f"the source of {function.__name__} is not at hand"
@@ -61,9 +62,9 @@ def read_function(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
 
 
 def is_generator(function: types.FunctionType) -> bool:
-    """Tell whether a call gives something to go through, before anything is computed.
+    """Tell whether a call returns an iterator before anything is computed.
 
-    Its code tells, since a `yield` that is never reached makes a generator too.
+    Its code tells, since even an unreachable `yield` makes a generator.
     """
     return bool(function.__code__.co_flags & _NOT_AT_ONCE)
 
@@ -93,7 +94,7 @@ def bind_parameters(
 
 LONGEST_LIST = 10_000
 
-# name -> when Python raises, given the argument and the result of the C routine
+# name -> when Python raises, by the argument and the result of the C routine
 _MATH = {
     "sqrt": "{x} < 0.0",
     "sin": "math.isinf({x})",
@@ -104,7 +105,7 @@ _MATH = {
     "log": "{x} <= 0.0",
     "fabs": "",
 }
-# What may be computed while a function is traced: none of these takes long.
+# Known functions that are evaluated while tracing: none of them takes long.
 _QUICK = set(_MATH) | {"floor", "ceil", "trunc", "isnan", "isinf", "isfinite"}
 _QUICK |= {"hypot", "pow", "atan2", "asin", "acos", "sinh", "cosh", "tanh", "copysign"}
 _QUICK |= {"log2", "log10", "radians", "degrees", "asinh", "acosh", "atanh"}
@@ -123,7 +124,7 @@ def call(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
 
 
 def knows(function: Any) -> bool:
-    """Tell whether `call` may be asked about a function."""
+    """Tell whether `call` supports a function."""
     try:
         return function in _BUILTINS or (
             getattr(math, getattr(function, "__name__", ""), None) is function
@@ -161,7 +162,7 @@ def _math(trace: Trace, name: str, args: Sequence[Any]) -> Any:
 
 
 def _to_int(trace: Trace, value: Any, text: str) -> Any:
-    """Return a float as a whole number; beyond 2**53, and for nan, Python does it."""
+    """Return a float as an integer; beyond 2**53, and for nan, Python does it."""
     if kind_of(value) != "float":
         return _int(trace, value)
     x = as_float(trace, value)
@@ -182,7 +183,7 @@ def _int(trace: Trace, value: Any = 0) -> Any:
 
 
 def _round(trace: Trace, value: Any) -> Any:
-    """Return the nearest whole number, of two the even one."""
+    """Return the nearest integer, rounding half to even."""
     if not isinstance(value, Symbol):
         return _concretely(round, value)
     return _to_int(trace, value, "np.rint({x})")
@@ -221,7 +222,7 @@ def _concretely(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _choose(trace: Trace, op: ast.cmpop, args: Sequence[Any]) -> Any:
-    """Return the first of the least, or greatest, as `min` and `max` do."""
+    """Return the first minimum or maximum, as `min` and `max` do."""
     values = list_values(args[0]) if len(args) == 1 else list(args)
     if not values:
         msg = "takes the least or greatest of nothing"
@@ -237,7 +238,7 @@ def _choose(trace: Trace, op: ast.cmpop, args: Sequence[Any]) -> Any:
 
 
 def _limit_best(best: Any, op: ast.cmpop, values: Sequence[Any]) -> Any:
-    """Return the least or greatest of whole numbers with the bounds that it has."""
+    """Return the minimum or maximum of integers with its bounds."""
     if not isinstance(best, Symbol) or best.kind != "int":
         return best
     choose = min if isinstance(op, ast.Lt) else max
@@ -252,7 +253,7 @@ def add_up(trace: Trace, values: Sequence[Any], start: Any) -> Any:
         if not is_number(value):
             msg = f"adds up a {describe_value(value)}"
             raise RefusedError(msg)
-    if kind_of(start) == "bool":  # `sum` makes up for nothing then
+    if kind_of(start) == "bool":  # `sum` compensates for nothing then
         total = start
         for value in values:
             total = binary(trace, ast.Add(), total, value)
@@ -264,9 +265,9 @@ def add_up(trace: Trace, values: Sequence[Any], start: Any) -> Any:
 
 
 def _add_next(trace: Trace, total: Any, lost: Any, value: Any) -> tuple[Any, Any]:
-    """Return the sum with one more number, and what rounding has taken from it so far.
+    """Return the sum with one more number, and the rounding error so far.
 
-    Behind a float this Python's `sum` may note what each addition loses (Neumaier, 1974).
+    After a float this Python's `sum` may compensate for rounding (Neumaier, 1974).
     """
     if not is_number(value):
         msg = f"adds up a {describe_value(value)}"
@@ -275,7 +276,7 @@ def _add_next(trace: Trace, total: Any, lost: Any, value: Any) -> tuple[Any, Any
         for number in (
             total,
             value,
-        ):  # it adds plainly behind one that a long cannot hold
+        ):  # it adds plainly after one that does not fit a C long
             if kind_of(number) != "float":
                 check_bounds(bounds(number))
     added = binary(trace, ast.Add(), total, value)
@@ -293,7 +294,7 @@ def _add_next(trace: Trace, total: Any, lost: Any, value: Any) -> tuple[Any, Any
 
 
 def _make_up(trace: Trace, total: Any, lost: Any) -> Any:
-    """Return a sum with what rounding has taken from it, unless that is no number."""
+    """Return a sum plus its rounding error, unless that is NaN."""
     if not isinstance(lost, Symbol) and lost == 0.0:
         return total
     known = compare(trace, ast.Eq(), binary(trace, ast.Sub(), lost, lost), 0.0)
@@ -331,7 +332,7 @@ def _all(trace: Trace, values: Any, *, of: bool = True) -> Any:
 
 
 def list_values(values: Any) -> list[Any]:
-    """Return the values that one can go through."""
+    """Return the values of an iterable."""
     return values.items if isinstance(values, Passing) else sequence(values)
 
 
@@ -347,14 +348,14 @@ def sequence(values: Any) -> list[Any]:
 
 
 def lists_behind(values: Any) -> tuple[Any, ...]:
-    """Return the lists that one goes through with this value."""
+    """Return the lists that are iterated with this value."""
     if isinstance(values, Passing):
         return values.over
     return (values,) if isinstance(values, list) else ()
 
 
 def passing(items: list[Any], *values: Any) -> Passing:
-    """Return what goes once through the items of some values."""
+    """Return an iterator over the items of some values."""
     return Passing(items, tuple(one for each in values for one in lists_behind(each)))
 
 
@@ -407,7 +408,7 @@ NO_NAME = object()
 
 @dataclass
 class CallFrame:
-    """A call of a function of the user's: its names, and the lists that it has made."""
+    """A call of a user's function: its names, and the lists it has made."""
 
     function: types.FunctionType
     names: dict[str, Any]
@@ -415,7 +416,9 @@ class CallFrame:
     own: list[list[Any]] = field(default_factory=list)
 
     def owns(self, made: list[Any]) -> bool:
-        """Tell whether a list was made in this call, so that nobody else has it."""
+        """Tell whether a list was made in this call, so that nothing else refers to
+        it.
+        """
         return any(one is made for one in self.own)
 
     def look_up(self, name: str) -> Any:
@@ -437,12 +440,12 @@ class CallFrame:
 def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # nothing in it yet
+    except ValueError:  # still empty
         return NO_NAME
 
 
 def bind(target: ast.expr, value: Any, names: dict[str, Any]) -> None:
-    """Give the names of an assignment their values."""
+    """Bind the names of an assignment to their values."""
     if isinstance(target, ast.Name):
         names[target.id] = value
         return
@@ -457,7 +460,8 @@ def bind(target: ast.expr, value: Any, names: dict[str, Any]) -> None:
         msg = f"takes {len(parts)} values apart into {len(target.elts)}"
         raise RefusedError(msg)
     given = [t.id for t in target.elts if isinstance(t, ast.Name)]
-    if len(given) > len(set(given)):  # Python 3.11.2 keeps the first value, others not
+    # Python 3.11.2 keeps the first value, others do not
+    if len(given) > len(set(given)):
         msg = f"assigns a name twice in {ast.unparse(target)}"
         raise RefusedError(msg)
     for each, part in zip(target.elts, parts, strict=True):
@@ -474,7 +478,7 @@ _ADD = "<add>"
 
 
 class Runs(Protocol):
-    """Who runs statements."""
+    """Runs statements."""
 
     def invoke(
         self, function: Any, args: list[Any], keywords: dict[str, Any], caller: Any
@@ -486,7 +490,7 @@ class Runs(Protocol):
 
 
 class Calling(ABC):
-    """The part of evaluating expressions that is about calls."""
+    """The part of expression evaluation that handles calls."""
 
     def __init__(self, trace: Trace, runs: Runs) -> None:
         self.trace = trace
@@ -494,7 +498,7 @@ class Calling(ABC):
 
     @abstractmethod
     def value(self, node: ast.expr, frame: CallFrame) -> Any:
-        """Return the value of an expression that may be kept."""
+        """Return the value of an expression that may be stored."""
 
     @abstractmethod
     def passing(self, node: ast.expr, frame: CallFrame) -> Any:
@@ -550,7 +554,7 @@ class Calling(ABC):
     def _sum_loop(
         self, element: ast.expr, each: ast.comprehension, frame: CallFrame
     ) -> Any:
-        """Return `sum(element for ...)`, as the loop that it is."""
+        """Return `sum(element for ...)`, as a loop."""
         names = {**frame.names, _TOTAL: 0, _LOST: 0.0, _ADD: _add_next}
         inner = CallFrame(frame.function, names, frame.depth, frame.own)
         so_far = [ast.Name(name, ast.Load()) for name in (_TOTAL, _LOST)]
@@ -593,7 +597,7 @@ class Calling(ABC):
                 raise RefusedError(msg)
 
     def changing(self, target: Any, frame: CallFrame) -> None:
-        """Refuse to change what somebody else may hold, or only on one path."""
+        """Refuse to change what something else may refer to, or only on one path."""
         if not isinstance(target, list) or not frame.owns(target):
             msg = "changes something that it has not made itself"
             raise RefusedError(msg)

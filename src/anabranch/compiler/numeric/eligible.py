@@ -1,9 +1,9 @@
 """Finds the operators of fixed rates that can be compiled, and why others cannot.
 
-A kernel must give what Python would give, to the last bit and for every item. So the
-code must be proven to depend on nothing but its items, and all it computes must be
+A kernel must give Python's results, to the last bit and for every item. So the code
+must be proved to depend on nothing but its items, and everything it computes must be
 numbers whose types are known before it runs. Types that a stream only promises are
-checked when items arrive; items of another type go through Python.
+checked when items arrive; items of another type run in Python.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _GIVES: dict[Any, type] = {float: float, int: int, bool: bool, len: int, ord: in
 
 
 def _find_layout(op: Op) -> ArrayLayout | None:
-    """Return how the items of an operator lie in arrays, if its type tells."""
+    """Return the array layout of an operator's items, if its type determines it."""
     if op.type is not None:
         return layout_of(op.type)
     if isinstance(op.kind, Map) and op.kind.function in _GIVES:

@@ -1,9 +1,8 @@
-"""Trace expressions: known values are computed, others become a line of the kernel.
+"""Expressions in a trace: known values are computed, others become kernel lines.
 
-An index that is known only when the kernel runs works where the values follow a rule that
-an array follows too: items of the input side by side, floats that are known, whole numbers
-evenly spaced. A bool chooses between the first two, whatever they are. Python takes
-nothing by a float.
+An index that is known only at run time works if the values follow a rule that an array
+follows too: adjacent items of the input, known floats, evenly spaced integers. A bool
+selects between the first two, whatever they are. Python indexes nothing by a float.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from anabranch.compiler.numeric.values import (
 
 
 def element_at(trace: Trace, values: Sequence[Any], index: Symbol) -> Any:
-    """Return `values[index]`, where the values follow a rule that arrays can follow.
+    """Return `values[index]`, if the values follow a rule that arrays can follow.
 
     >>> trace = Trace()
     >>> element_at(trace, (5, 7, 9), Symbol("v0", "int", (0, 2))).span
@@ -106,7 +105,7 @@ class ExpressionTracer(Calling):
     """Evaluates expressions in a frame."""
 
     def value(self, node: ast.expr, frame: CallFrame) -> Any:
-        """Return the value of an expression that may be kept."""
+        """Return the value of an expression that may be stored."""
         found = self.passing(node, frame)
         if isinstance(found, Passing):
             msg = "keeps an iterator"
@@ -251,7 +250,7 @@ class ExpressionTracer(Calling):
     def _make_list(
         self, element: ast.expr, loops: list[ast.comprehension], frame: CallFrame
     ) -> list[Any]:
-        self.trace.in_expression += 1  # no list may change while it is gone through
+        self.trace.in_expression += 1  # no list may change while it is iterated
         try:
             return list(self._rounds(element, loops, frame))
         finally:

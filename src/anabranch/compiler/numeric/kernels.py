@@ -1,14 +1,14 @@
-"""Make the kernel of an operator: the text of a function over arrays.
+"""Makes the kernel of an operator: the text of a function over arrays.
 
-A kernel fires an operator many times. It reads the items of firing `j` from the places
-that begin at `j * pop` of its input arrays, one array for each attribute, and writes the
-outputs of the firing. It returns whether some firing would have raised in Python or left
-the range of the arrays; then nothing that it wrote counts.
+A kernel fires an operator many times. It reads the items of firing `j` from index `j *
+pop` of its input arrays, one array per attribute, and writes the outputs of the firing.
+It returns whether some firing would have raised in Python or left the range of the
+arrays; then nothing it wrote counts.
 
-Loops are turned inside out. A loop whose rounds depend on one another goes at the pace of
-one addition after the other. Different firings do not depend on one another, so a kernel
-with such a loop runs it for many firings at once, each in its lane: the same steps in the
-same order for each, but the processor works on several lanes at a time.
+Loops are turned inside out. A loop with dependent iterations runs at the pace of one
+addition after the other. Different firings are independent, so a kernel with such a
+loop runs it for many firings at once, each in its lane: the same steps in the same
+order for each, but the processor works on several lanes at a time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DTYPES: dict[Kind, str] = {
 
 
 def has_loop(lines: Sequence[tuple[int, str]]) -> bool:
-    """Tell whether some line is within a loop."""
+    """Tell whether some line is inside a loop."""
     return any(depth for depth, _ in lines)
 
 
@@ -94,7 +94,7 @@ def in_lanes(
 
 
 def _pieces(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the heads of loops, and what stands together between them."""
+    """Yield the heads of loops, and the code between them."""
     numbered = [
         (depth, n if text.startswith("for ") else -1, text)
         for n, (depth, text) in enumerate(lines)
@@ -104,7 +104,7 @@ def _pieces(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]
 
 
 def _crossing(pieces: Sequence[tuple[int, list[str]]]) -> list[str]:
-    """Return the numbers that one piece leaves to another; loops have their own."""
+    """Return the numbers that one piece passes to another; loops have their own."""
     seen: dict[str, set[int]] = {}
     counters: set[str] = set()
     for number, (_, texts) in enumerate(pieces):
@@ -120,13 +120,13 @@ def _lane(name: str, crossing: Sequence[str]) -> str:
     return f"r{name[1:]}[l]" if name in crossing else name
 
 
-# Ints of a stream count as at most this large; what is larger goes through Python.
+# Ints of a stream count as at most this large; larger ones run in Python.
 INT_BOUND = 1 << 31
 
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """How the items of a stream lie in arrays; `type` is None for plain numbers."""
+    """The array layout of a stream's items; `type` is None for plain numbers."""
 
     type: type | None
     columns: tuple[ArrayColumn, ...]
@@ -146,7 +146,7 @@ class Firing:
 
 
 def layout_of(found: Any) -> ArrayLayout | None:
-    """Return how items of a type lie in arrays; None if they are not all numbers.
+    """Return the array layout of a type's items; None if they are not all numbers.
 
     >>> layout_of(float)
     ArrayLayout(type=None, columns=(ArrayColumn(kind='float', low=0, high=0),))
@@ -169,7 +169,7 @@ def _column(found: type) -> ArrayColumn:
 
 
 def make_kernel(firing: Firing, takes: ArrayLayout) -> tuple[ArrayKernel, ArrayLayout]:
-    """Return the kernel of an operator, and how its outputs lie in arrays.
+    """Return the kernel of an operator, and the array layout of its outputs.
 
     >>> firing = Firing("size", abs, 1, 1, 1, single=True, gives_list=False)
     >>> kernel, gives = make_kernel(firing, layout_of(float))
@@ -206,7 +206,7 @@ def make_kernel(firing: Firing, takes: ArrayLayout) -> tuple[ArrayKernel, ArrayL
 
 
 def _fire(trace: Trace, firing: Firing, argument: Any) -> Any:
-    """Call the function with symbols in the place of items."""
+    """Call the function with symbols in place of items."""
     function = firing.function
     if isinstance(function, types.FunctionType):
         return StatementTracer(trace).invoke(function, [argument], {}, None)
@@ -246,7 +246,7 @@ def _outputs(firing: Firing, given: Any) -> list[Any]:
 
 
 def _common_layout(outputs: list[Any]) -> ArrayLayout:
-    """Return how outputs lie in arrays; all of them must be alike."""
+    """Return the array layout of outputs; all of them must be alike."""
     if not outputs:
         msg = "never gives an item"
         raise RefusedError(msg)
@@ -298,7 +298,7 @@ def _place(firing: str, rate: int, index: int) -> str:
 def _text(trace: Trace, inputs: int, outputs: int) -> str:
     """Return the text of the kernel.
 
-    Constants are arguments, so filters that differ in nothing else are one function.
+    Constants are arguments, so filters that differ only in these share a function.
     """
     arrays = [f"x{n}" for n in range(inputs)] + [f"o{n}" for n in range(outputs)]
     lines = [f"def kernel(count, {', '.join([*arrays, 'constants'])}):"]

@@ -1,20 +1,19 @@
-"""Trace the user's functions, statement by statement, loops included.
+"""Statements in a trace of the user's functions, loops included.
 
-A loop over something known is run as often as it says. Where a condition is not known,
-both branches are traced and their results chosen between; a check inside a branch only
-counts if the branch is taken.
+A loop over something known is run as often as it says. If a condition is not known,
+both branches are traced and their results selected at run time; a check inside a branch
+only counts if the branch is taken.
 
 Each branch has its own copies of the lists that it may change. Where branches meet, two
-lists that were one before become one again. A list that is one thing on one path and
-another on the other is known by its values only, so none of them may be changed later.
-The pending work of a trace is a list that shares its end, so that two branches can go on
-with the same work.
+copies of one list become one again. A list that differs between paths is known by its
+values only, so none of them may be changed later. The pending work of a trace is a
+linked list, so that two branches can continue with the same work.
 
-A short loop is unrolled while it is traced. A long one would make the kernel too long, so
-its first round is traced by itself, which settles the types, and the others become a loop
-of the kernel. The floats and bools that its body assigns are carried from round to round.
-An int is not, since it might leave 64 bits; but its value after the last round is known
-behind the loop.
+A short loop is unrolled while it is traced. A long one would make the kernel too long,
+so its first iteration is traced by itself, which fixes the types, and the others become
+a loop of the kernel. The floats and bools that its body assigns are carried from
+iteration to iteration. An int is not, since it might leave 64 bits; but its value after
+the last iteration is known.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from anabranch.python.source import path_to_show
 
 
 def copy_frame(trace: Trace, frame: CallFrame) -> CallFrame:
-    """Return the frame with copies of the lists that it may change."""
+    """Return the frame with copies of the lists it may change."""
     copies: dict[int, Any] = {}
 
     def copy_value(value: Any) -> Any:
@@ -83,7 +82,7 @@ def _rebuild(value: Any, part: Callable[[Any], Any]) -> Any:
 
 
 class Meeting:
-    """Chooses between two branches; what was one list in both stays one list."""
+    """Selects between two branches; copies of one list become one again."""
 
     def __init__(
         self, trace: Trace, held: Symbol, frame: CallFrame, other: CallFrame
@@ -95,7 +94,7 @@ class Meeting:
         self._made: dict[tuple[int, int], list[Any]] = {}  # from which two lists
 
     def meet(self) -> None:
-        """Let the names of the frame stand for what they are behind the branches."""
+        """Bind the frame's names to their values after the branches."""
         others = self._other.names
         self._frame.names = {
             name: self._choose(value, others[name])
@@ -140,13 +139,13 @@ class Meeting:
         if shared or self._trace.is_frozen(one) or self._trace.is_frozen(two):
             self._trace.freeze((made, shared))
         for before, owner in ((one, self._frame), (two, self._other)):
-            if not owner.owns(before):  # whoever called may, and would not change ours
+            if not owner.owns(before):  # the caller may, and would not change ours
                 self._trace.freeze(before)
         return made
 
 
 class Round(NamedTuple):
-    """One round of a loop: what its target is, and what it does."""
+    """One iteration of a loop: its target's value, and its body."""
 
     target: ast.expr
     value: Any
@@ -154,11 +153,11 @@ class Round(NamedTuple):
 
 
 class LoopEnd(NamedTuple):
-    """Where a loop ends, and a `break` goes on."""
+    """The end of a loop, where a `break` continues."""
 
 
 class Again(NamedTuple):
-    """Where a `while` loop looks whether it goes on."""
+    """The condition of a `while` loop."""
 
     loop: ast.While
 
@@ -183,7 +182,7 @@ def behind(work: Work, kinds: Any, *, keep: bool = False) -> Work:
 
 
 def rounds_in(work: Work) -> Iterator[Round]:
-    """Yield the rounds of loops that are still to come."""
+    """Yield the remaining iterations of loops."""
     while work is not None:
         step, work = work
         if isinstance(step, Round):
@@ -191,20 +190,20 @@ def rounds_in(work: Work) -> Iterator[Round]:
 
 
 def goes_elsewhere(body: list[ast.stmt]) -> bool:
-    """Tell whether a round may do more than go on to the next one."""
+    """Tell whether an iteration may do more than continue with the next."""
     return leaves(body) or any(
         isinstance(each, ast.Yield) for step in body for each in ast.walk(step)
     )
 
 
 def leaves(steps: list[ast.stmt]) -> bool:
-    """Tell whether statements may go elsewhere than to what follows them."""
+    """Tell whether statements may jump elsewhere."""
     kinds = (ast.Return, ast.Raise, ast.Break, ast.Continue)
     return any(isinstance(each, kinds) for step in steps for each in ast.walk(step))
 
 
 class Carried:
-    """The numbers that a loop hands on from one round to the next."""
+    """The numbers that a loop carries from one iteration to the next."""
 
     def __init__(self, trace: Trace, loop: ast.For, frame: CallFrame) -> None:
         self._trace = trace
@@ -215,14 +214,14 @@ class Carried:
         for name in self._assigned:
             value = frame.names.pop(name, None)
             if not is_number(value) or kind_of(value) == "int":
-                continue  # it has no value in the loop, unless the body gives it one
+                continue  # it has no value in the loop, unless the body assigns it
             made = trace.variable(kind_of(value))
             trace.write(f"{made.name} = {trace.text(value)}")
             self._kept[name] = made
             frame.names[name] = made
 
     def hand_on(self) -> None:
-        """Write the end of a round: all numbers change at once."""
+        """Write the end of an iteration: all numbers change at once."""
         targets, values = [], []
         for name in self._assigned:
             value: Any = self._frame.names.get(name)
@@ -242,9 +241,9 @@ class Carried:
             self._trace.write(f"{', '.join(targets)} = {', '.join(values)}")
 
     def settle(self, last: Any) -> None:
-        """Give the names the values that they have behind the loop.
+        """Bind the names to their values after the loop.
 
-        The target is the last value that it went through, unless the body assigns it.
+        The target has the last value iterated over, unless the body assigns it.
         """
         names = self._frame.names
         bind(self._loop.target, last, names)
@@ -277,12 +276,12 @@ _YIELDED = "<yielded>"
 
 
 class StatementTracer:
-    """Runs functions on symbols; one for each kernel."""
+    """Runs functions on symbols; one per kernel."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._expressions = ExpressionTracer(trace, self)
-        self._to_come: list[Any] = []  # values of rounds that wait for an inner run
+        self._to_come: list[Any] = []  # pending values of an inner run
 
     def invoke(
         self, function: Any, args: list[Any], keywords: dict[str, Any], caller: Any
@@ -311,11 +310,11 @@ class StatementTracer:
         return given
 
     def run(self, steps: list[ast.stmt], frame: CallFrame) -> None:
-        """Run statements that lead to what follows them."""
+        """Run statements that continue with what follows them."""
         self._run(before(steps, None), frame)
 
     def _run(self, work: Work, frame: CallFrame) -> Any:
-        """Run until a return; give what it gives."""
+        """Run until a return; return its value."""
         while work is not None:
             step, work = work
             self.trace.step()
@@ -340,7 +339,7 @@ class StatementTracer:
         return self._end(frame)
 
     def _onward(self, step: Step, work: Work, frame: CallFrame) -> Work:
-        """Run a loop, or a statement that goes on to the next; return what is left."""
+        """Run a loop, or a statement that continues with the next; return the rest."""
         match step:
             case LoopEnd():
                 pass
@@ -374,7 +373,7 @@ class StatementTracer:
 
     def _for(self, step: ast.For, work: Work, frame: CallFrame) -> Work:
         over = self._expressions.passing(step.iter, frame)
-        for one_list in lists_behind(over):  # nobody may change it on the way
+        for one_list in lists_behind(over):  # nothing may change it meanwhile
             frame.own = [one for one in frame.own if one is not one_list]
         values = list_values(over)
         if len(values) > _LONG_LOOP and not goes_elsewhere(step.body):
@@ -393,7 +392,7 @@ class StatementTracer:
         return work
 
     def _roll(self, step: ast.For, values: list[Any], frame: CallFrame) -> None:
-        """Trace all rounds but the first as a loop of the kernel."""
+        """Trace all iterations but the first as a loop of the kernel."""
         own, frame.own = frame.own, []  # its body may not change a list
         carried = Carried(self.trace, step, frame)
         index = Symbol(self.trace.name(), "int", (1, len(values) - 1))
@@ -414,7 +413,7 @@ class StatementTracer:
 
     @contextmanager
     def _waiting(self, values: Sequence[Any], work: Work) -> Iterator[None]:
-        """Run something inside of what has rounds to come."""
+        """Run something while iterations are pending."""
         count = len(self._to_come)
         self._to_come += [*values, *(each.value for each in rounds_in(work))]
         try:
@@ -423,7 +422,7 @@ class StatementTracer:
             del self._to_come[count:]
 
     def _refuse_changes(self, work: Work, frame: CallFrame) -> None:
-        """Refuse a branch if rounds to come have a list that it might change."""
+        """Refuse a branch if pending iterations have a list it might change."""
         values = [*self._to_come, *(each.value for each in rounds_in(work))]
         if any(frame.owns(each) for each in lists_in(values)):
             msg = "goes through lists of lists with a condition inside"
@@ -440,7 +439,7 @@ class StatementTracer:
         return either(self.trace, held, one, two)
 
     def _branch(self, held: Symbol, step: ast.If, work: Work, frame: CallFrame) -> None:
-        """Trace both branches, and choose between what their names stand for."""
+        """Trace both branches, and select between the values of their names."""
         self._refuse_changes(work, frame)
         other = copy_frame(self.trace, frame)
         with self._waiting((), work):
@@ -520,7 +519,7 @@ class StatementTracer:
 
 @contextmanager
 def _note_place(step: Any, frame: CallFrame) -> Iterator[None]:
-    """Note where a function does what is refused, unless one that it calls does."""
+    """Record where a function does what is refused, unless its callee does."""
     try:
         yield
     except RefusedError as refused:

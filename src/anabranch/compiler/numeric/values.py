@@ -1,12 +1,12 @@
 """The values of a traced function, and the lines that operators on them become.
 
-Tracing runs the user's function once on symbols instead of items. What does not depend on
-an item (indices, coefficients, the number of rounds of a loop) is computed then and there,
-by Python itself. Everything else becomes a line of the kernel.
+Tracing runs the user's function once on symbols instead of items. What does not depend
+on an item (indices, coefficients, the number of iterations) is computed immediately, by
+Python itself. Everything else becomes a line of the kernel.
 
 Floats are IEEE doubles in Python and in the kernel alike, so sums and products agree to
-the last bit as long as nobody reorders them. Whole numbers are unbounded in Python: the
-bounds of every one are followed, and a number that may leave 64 bits is refused.
+the last bit as long as nothing reorders them. Integers are unbounded in Python: the
+bounds of every one are tracked, and a number that may leave 64 bits is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 Kind: TypeAlias = Literal["float", "int", "bool"]
 
 KIND_OF: dict[type, Kind] = {float: "float", int: "int", bool: "bool"}
-EXACT = 1 << 53  # every whole number up to here is a float
+EXACT = 1 << 53  # every integer up to here is a float
 LARGEST = (1 << 63) - 1
 
 Bounds: TypeAlias = tuple[int, int]  # the least and the greatest value
@@ -30,7 +30,7 @@ Bounds: TypeAlias = tuple[int, int]  # the least and the greatest value
 class RefusedError(Exception):
     """The function does something that is not compiled; the text says what.
 
-    `place` is the file and line of the statement, once that is known.
+    `place` is the file and line of the statement, once known.
     """
 
     place = ""
@@ -64,7 +64,7 @@ fit 64 bits
 
 
 def check_bounds(span: Bounds) -> None:
-    """Refuse whole numbers that 64 bits may not hold."""
+    """Refuse integers that may not fit 64 bits."""
     low, high = span
     if low > high:
         msg = f"the least value {low} must not be above the greatest, {high}"
@@ -84,14 +84,14 @@ class TracedRecord:
 
 @dataclass(frozen=True, eq=False)
 class Passing:
-    """What can be gone through once, such as a `zip`; `over` are the lists behind it."""
+    """An iterator such as a `zip`; `over` are the lists behind it."""
 
     items: list[Any]
     over: tuple[Any, ...] = ()
 
 
 class Never:
-    """What a path gives that always raises: nothing."""
+    """The result of a path that always raises: nothing."""
 
 
 NEVER = Never()
@@ -109,7 +109,7 @@ def is_number(value: Any) -> bool:
 
 
 def kind_of(value: Any) -> Kind:
-    """Return of which kind a number is.
+    """Return the kind of a number.
 
     >>> kind_of(True)
     'bool'
@@ -123,7 +123,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def bounds(value: Any) -> Bounds:
-    """Return the least and greatest value of an int or bool.
+    """Return the minimum and maximum of an int or bool.
 
     >>> bounds(True), bounds(Symbol("v1", "bool")), bounds(Symbol("v2", "int", (3, 9)))
     ((1, 1), (0, 1), (3, 9))
@@ -138,7 +138,7 @@ def bounds(value: Any) -> Bounds:
 
 
 def lists_in(value: Any) -> Iterator[list[Any]]:
-    """Yield the lists that a value is or holds, however deep, each once.
+    """Yield the lists that a value is or contains, at any depth, each once.
 
     >>> list(lists_in(([1.0], 2.0)))
     [[1.0]]
@@ -158,7 +158,7 @@ def lists_in(value: Any) -> Iterator[list[Any]]:
                 yield found
 
 
-# With one of these a NamedTuple may mean something else than its attributes in order.
+# With one of these a NamedTuple may be more than its attributes in order.
 _OWN_WAYS = {"__getitem__", "__iter__", "__len__", "__bool__", "__getattribute__"}
 
 
@@ -170,7 +170,7 @@ _ATTRIBUTE = type(vars(_Sample)["one"])
 
 
 def is_tuple_type(found: Any) -> bool:
-    """Tell whether a type is a plain NamedTuple: its attributes are all there is to it.
+    """Tell whether a type is a plain NamedTuple, defined by its attributes alone.
 
     >>> is_tuple_type(tuple)
     False
@@ -187,7 +187,7 @@ def is_tuple_type(found: Any) -> bool:
 
 
 def is_sequence(value: Any) -> bool:
-    """Tell whether a value is a list, tuple or range as the language makes them.
+    """Tell whether a value is a built-in list, tuple or range.
 
     >>> is_sequence(range(3)), is_sequence("abc")
     (True, False)
@@ -196,7 +196,7 @@ def is_sequence(value: Any) -> bool:
 
 
 def describe_value(value: Any) -> str:
-    """Describe a value in words, for a reason."""
+    """Return a value in words, for a reason."""
     if isinstance(value, Symbol):
         return value.kind
     if isinstance(value, TracedRecord):
@@ -204,9 +204,9 @@ def describe_value(value: Any) -> str:
     return type(value).__name__
 
 
-LONGEST = 480  # lines: a kernel takes about 10 ms a line to compile
+LONGEST = 480  # lines: compiling a kernel takes about 10 ms per line
 MOST_STEPS = 20_000
-UNROLLED = 260  # a loop that would become longer than this stays a loop
+UNROLLED = 260  # a loop that would be unrolled beyond this stays a loop
 
 
 class Trace:
@@ -261,47 +261,47 @@ class Trace:
         return self._known[key]
 
     def variable(self, kind: Kind, span: Bounds | None = None) -> Symbol:
-        """Return a number that whoever asks for it gives its lines."""
+        """Return a number whose lines the caller writes."""
         made = Symbol(self.name(), kind, span)
         self.kinds[made.name] = kind
         return made
 
     def freeze(self, value: Any) -> None:
-        """Let nobody change the lists in a value any more.
+        """Prevent further changes of the lists in a value.
 
-        After `c = a if x > 0 else b` a change of `a` may be one of `c`. A trace holds
+        After `c = a if x > 0 else b` a change of `a` may be one of `c`. A trace has
         three lists then, and could not tell.
         """
         for each in lists_in(value):
             self._frozen[id(each)] = each
 
     def is_frozen(self, made: list[Any]) -> bool:
-        """Tell whether a list may not be changed any more."""
+        """Tell whether a list may no longer be changed."""
         return id(made) in self._frozen
 
     def constant(self, value: float) -> str:
-        """Return how a known float is written: a place in the list of constants."""
+        """Return the text of a known float: an element of the list of constants."""
         self.constants.append(value)
         self.scalars.append(len(self.constants) - 1)
         return f"k{len(self.constants) - 1}"
 
     def row(self, values: Sequence[float]) -> int:
-        """Return where known floats begin that a loop goes through."""
+        """Return the index of known floats that a loop iterates over."""
         start = len(self.constants)
         self.constants.extend(values)
         return start
 
     def load(self, kind: Kind, array: str, place: int, span: Bounds | None) -> Symbol:
-        """Return a number of the input; `array` is written with where a firing begins.
+        """Return a number of the input; `array` includes the start of a firing.
 
-        It has no line of its own: what nobody uses should not be read.
+        It has no line of its own: unused input should not be read.
         """
         name = f"{array} + {place}]" if place else f"{array}]"
         self.loads[name] = (array, place)
         return Symbol(name, kind, span)
 
     def text(self, value: Symbol | Known) -> str:
-        """Return how a number is written in an expression."""
+        """Return the text of a number in an expression."""
         if isinstance(value, Symbol):
             return value.name
         if type(value) is float:
@@ -317,7 +317,7 @@ class Trace:
 
     @contextmanager
     def under(self, condition: str, *, expression: bool = False) -> Iterator[None]:
-        """Trace what only counts if a condition holds."""
+        """Trace code that only counts if a condition holds."""
         self.path.append(condition)
         self.in_expression += expression
         try:
@@ -328,7 +328,7 @@ class Trace:
 
     @contextmanager
     def loop(self, head: str) -> Iterator[None]:
-        """Trace the body of a loop; what it computes is not known behind it."""
+        """Trace the body of a loop; its results are unknown after it."""
         known = dict(self._known)
         self.write(head)
         begin = len(self.lines)
@@ -338,7 +338,7 @@ class Trace:
         finally:
             self.depth -= 1
             self._known = known
-        if len(self.lines) == begin:  # all that it computes was known before
+        if len(self.lines) == begin:  # everything it computes was known before
             self.lines.pop()
 
 
@@ -391,7 +391,7 @@ def binary(trace: Trace, op: ast.operator, left: Any, right: Any) -> Any:
 
 
 def _compute(op: ast.operator, left: Any, right: Any) -> Any:
-    """Let Python compute what does not depend on an item."""
+    """Compute, in Python, what does not depend on an item."""
     if type(op) not in _CONCRETE:
         msg = f"uses {type(op).__name__}"
         raise RefusedError(msg)
@@ -413,7 +413,7 @@ def _compute(op: ast.operator, left: Any, right: Any) -> Any:
 
 
 def _joins(op: ast.operator, left: Any, right: Any) -> bool:
-    """Tell whether two sequences are joined, or one repeated, to a list of our size."""
+    """Tell whether two sequences are joined, or one repeated, within our size limit."""
     if type(left) not in (list, tuple):
         return False
     if isinstance(op, ast.Add) and type(right) is type(left):
@@ -512,7 +512,7 @@ def as_int(trace: Trace, value: Any) -> str:
 
 
 def truth(trace: Trace, value: Any) -> Any:
-    """Return whether a value counts as true: a bool, known or not."""
+    """Return the truth of a value: a bool, known or not."""
     if not isinstance(value, Symbol):
         return bool(value.values if isinstance(value, TracedRecord) else value)
     match value.kind:

@@ -1,9 +1,9 @@
-"""Latency on an engine that works in epochs: the degree, and how much an epoch admits.
+"""Latency on an engine that works in epochs: the degree, and the admission limit.
 
-An item waits for the epoch that runs when it arrives and then for its own, so that all
-but few take less than two epochs: with as few replicas as that allows. An epoch that has
-too much to do, after a burst, admits what fits into most of the bound, or, if that is too
-little to keep up with the load, as little as keeps up: so a change, which begins with the
+An item waits for the epoch running when it arrives and then for its own, so nearly all
+take less than two epochs; the degree is the lowest that allows this. After a burst, an
+overloaded epoch admits what fits into most of the bound or, if that is too little to
+keep up with the load, the minimum that keeps up: so a change, which begins with the
 next epoch, is never far away.
 """
 
@@ -33,10 +33,10 @@ FEW = 2  # epochs that say nothing yet
 
 @dataclass(frozen=True)
 class EpochCosts:
-    """What an epoch takes: `fixed_s`, and so much for each item.
+    """The cost of an epoch: `fixed_s`, and a cost per item.
 
-    Of that `item_s` is divided among the replicas; `alone_s` is not: stages that are not
-    replicated, and what the busiest replica has to do beyond its part.
+    Of the latter `item_s` is divided among the replicas; `alone_s` is not: stages that
+    are not replicated, and the excess of the busiest replica.
     """
 
     fixed_s: float
@@ -44,11 +44,11 @@ class EpochCosts:
     alone_s: float = 0.0
 
     def each_s(self, degree: int) -> float:
-        """Return by how much an item makes an epoch longer."""
+        """Return the marginal cost of an item."""
         return self.alone_s + self.item_s / degree
 
     def epoch_s(self, items: float, degree: int) -> float:
-        """Return how long an epoch takes.
+        """Return the duration of an epoch.
 
         >>> EpochCosts(0.2, 0.001).epoch_s(400, degree=2)
         0.4
@@ -56,7 +56,7 @@ class EpochCosts:
         return self.fixed_s + self.each_s(degree) * items
 
     def steady_s(self, rate: float, degree: int) -> float:
-        """Return how long an epoch takes that admits what arrives in one.
+        """Return the duration of an epoch that admits its own arrivals.
 
         >>> EpochCosts(0.2, 0.001).steady_s(rate=500, degree=1)
         0.4
@@ -85,20 +85,20 @@ def costs_of(epochs: Sequence[Epoch]) -> EpochCosts | None:
 
 
 MARGIN = 0.85  # of the bound, for two epochs
-LONGEST = 0.7  # of the bound, for an epoch that has much to do
-FIRST_ITEMS = 1000  # in an epoch, until it is known what they cost
+LONGEST = 0.7  # of the bound, for an overloaded epoch
+FIRST_ITEMS = 1000  # items of an epoch while costs are unknown
 REMEMBERED = 10  # epochs
-PATIENCE_S = 6.0  # for which fewer would have done
+PATIENCE_S = 6.0  # during which fewer would have sufficed
 MOST_PATIENCE_S = 24.0
-REGRET_S = 12.0  # within which more again means that they were given back too soon
-AHEAD = 1.2  # how much faster than the load an epoch must be, to catch up
-ROOM = 1.05  # times the load, for what was not measured well
-RISEN = 1.25  # times the load of late
-ENOUGH = 1.2  # times the shortest epoch, where none is short enough
-LEAST_CHANGE = 2.0  # times what an epoch admits
-USELESS = 0.95  # if an item takes so many times longer as there are more replicas
+REGRET_S = 12.0  # within which an increase means that they were removed too soon
+AHEAD = 1.2  # how much faster than the load an epoch must be to catch up
+ROOM = 1.05  # times the load, as a margin
+RISEN = 1.25  # times the recent load
+ENOUGH = 1.2  # times the shortest epoch, if none is short enough
+LEAST_CHANGE = 2.0  # times an epoch's limit
+USELESS = 0.95  # increase of an item's cost with more replicas
 SHIFT = 0.25
-AWHILE_S = 3.0  # after which latency is that of the replicas there are
+AWHILE_S = 3.0  # after which latency is that of the present replicas
 LEAST_ITEMS = 10
 NEAR = 0.8  # of the bound
 NEVER = 1 << 62
@@ -106,15 +106,15 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class EpochMemory:
-    """The epochs of late, and how it went.
+    """Recent epochs and their outcome.
 
-    More replicas than `ceiling` did not help when an item took `ceiling_item_s`; `trial`
-    is from how many some were added, and how long an item took with them.
+    More replicas than `ceiling` did not help when an item took `ceiling_item_s`;
+    `trial` is the degree before the last increase, and the cost of an item then.
     """
 
     epochs: tuple[Epoch, ...] = ()
     word: Word = field(default_factory=Word)
-    rising: int = 0  # epochs in a row that ask for more
+    rising: int = 0  # consecutive epochs that ask for more
     calm_s: float = 0.0
     low: int = 0  # enough in all of the calm time
     patience_s: float = PATIENCE_S
@@ -133,7 +133,7 @@ def admit(  # noqa: PLR0917 - as the other policies, and what an epoch admits
     memory: EpochMemory,
     epoch_items: int,
 ) -> tuple[Decision | None, EpochMemory]:
-    """Return the degree and what epochs admit, where that changes, and what to remember."""
+    """Return a change of degree or admission limit, if any, and the new memory."""
     region = next(iter(degrees), None)
     now = degrees[region] if region is not None else 1
     memory = _later(memory, seen)
@@ -179,7 +179,7 @@ def admit(  # noqa: PLR0917 - as the other policies, and what an epoch admits
 
 
 def rate_of(seen: Observed) -> float:
-    """Return the load: as of late, if it has clearly risen.
+    """Return the load: the recent one, if it has clearly risen.
 
     >>> rate_of(Observed(1.0, (10, 10, 10, 20), backlog=0))
     20
@@ -201,7 +201,7 @@ def _later(memory: EpochMemory, seen: Observed) -> EpochMemory:
 def _judge(
     memory: EpochMemory, costs: EpochCosts, now: int
 ) -> tuple[EpochMemory, int | None]:
-    """Tell whether replicas that were added are to be given back; forget old ceilings."""
+    """Tell whether added replicas should be removed; forget old ceilings."""
     if memory.ceiling != NEVER and (
         abs(costs.item_s / max(memory.ceiling_item_s, 1e-9) - 1) > SHIFT
     ):
@@ -224,7 +224,7 @@ def _choose_degree(  # noqa: PLR0917
     most: int,
     target_s: float,
 ) -> tuple[EpochMemory, int]:
-    """Return how many replicas there are to be: more soon, fewer only after a while."""
+    """Return the degree: increases come soon, decreases only after a while."""
     most = max(1, min(most, memory.ceiling))
     rate = rate_of(seen)
     need = degree_for(costs, ROOM * rate, seen.backlog, target_s, most)
@@ -253,7 +253,7 @@ def _choose_degree(  # noqa: PLR0917
 def degree_for(
     costs: EpochCosts, rate: float, backlog: float, target_s: float, most: int
 ) -> int:
-    """Return the fewest replicas with which epochs are short enough; else what helps.
+    """Return the lowest degree with short enough epochs; else the best one.
 
     >>> degree_for(EpochCosts(0.2, 0.001), 1000, backlog=0, target_s=0.45, most=4)
     2
@@ -278,7 +278,7 @@ def _choose_limit(  # noqa: PLR0917
     longest_s: float,
     epoch_items: int,
 ) -> int | None:
-    """Return how many items an epoch is to admit, if that is to change."""
+    """Return the new admission limit, if it should change."""
     items = _items(costs, seen, degree, longest_s)
     took = memory.epochs[-1].items
     too_long = max(seen.backlog, took) > items or seen.closed
@@ -304,7 +304,7 @@ def _items(costs: EpochCosts, seen: Observed, degree: int, longest_s: float) -> 
 def _why_unmet(
     seen: Observed, goal: Latency, costs: EpochCosts, degree: int, memory: EpochMemory
 ) -> str | None:
-    """Explain why the bound is not kept, and how many replicas would do."""
+    """Return why the bound is not kept, and how many replicas would do."""
     rate = rate_of(seen)
 
     def keeps(replicas: int) -> bool:

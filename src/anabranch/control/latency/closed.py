@@ -1,9 +1,9 @@
-"""Programs whose sources are read as fast as the program can.
+"""Latency of programs whose sources are read as fast as the program can.
 
-There is no load to plan for: what arrives is what it can do. So replicas are doubled, for
-throughput, as long as the bound is kept with room to spare and the throughput rises with
-them. Then one or two steps find out how many of the last ones are of use: latency and
-throughput are known with fewer and with more, and between them lies what is wanted.
+There is no load to plan for: the arrival rate is the throughput. So replicas are
+doubled as long as the bound is kept with room to spare and the throughput rises with
+them. Then one or two steps find out how many of the last ones are useful: latency and
+throughput are known with fewer and with more, and the best number is in between.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from anabranch.control.latency.decision import (
 )
 from anabranch.metrics.load import Observed
 
-FACTOR = 2.0  # by which replicas grow
-CAREFUL = 1.25  # by which they grow after it was once too much
-LEAST_GAIN = 0.15  # of what as many replicas more would do at best
-LINEAR = 0.6  # of it: less, and perhaps not all of them are needed
+FACTOR = 2.0  # growth factor of replicas
+CAREFUL = 1.25  # growth factor after an increase was too much
+LEAST_GAIN = 0.15  # of the best possible gain of doubling
+LINEAR = 0.6  # of it: below this, perhaps not all of them are needed
 AS_GOOD = 0.97  # of the throughput
-HELPED = 0.95  # of the latency, if it was of use to give replicas back
+HELPED = 0.95  # of the latency, for a removal to be useful
 BUSY = 0.95
 FAR = 1.1  # times the bound
 PAUSE = 20  # steps until more are tried again; then twice as long
@@ -36,7 +36,7 @@ PAUSE = 20  # steps until more are tried again; then twice as long
 
 @dataclass(frozen=True)
 class Point:
-    """So many replicas, with which a share of the items took so long, and how many came."""
+    """A degree, with the latency and the throughput measured there."""
 
     degrees: Degrees
     late_s: float
@@ -49,13 +49,13 @@ class Point:
 
 @dataclass(frozen=True)
 class ClosedMemory:
-    """What was before the last change, if that is still to be judged."""
+    """The state before the last change, if it is still to be judged."""
 
     grew: Point | None = None
     knee: Point | None = None  # from where fewer were tried, to see if they do as well
     gave: Point | None = None
     above: int = 0  # steps in a row
-    wait: int = 0  # steps in which no more are tried
+    wait: int = 0  # steps without further increases
     pause: int = PAUSE
     factor: float = FACTOR
     word: Word = field(default_factory=Word)
@@ -64,7 +64,7 @@ class ClosedMemory:
 def climb(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: ClosedMemory
 ) -> tuple[Decision | None, ClosedMemory]:
-    """Choose a change after a control step, if any, and what to remember."""
+    """Return a change after a control step, if any, and the new memory."""
     if not seen.sojourns.items:
         return None, memory
     stuck = all(degree == 1 for degree in degrees.values())
@@ -105,7 +105,7 @@ def _move(
 def _judge_growth(
     here: Point, before: Point, goal: Latency, words: str, memory: ClosedMemory
 ) -> tuple[Decision | None, ClosedMemory]:
-    """Judge a growth: it may have been too much for the bound, or of no use."""
+    """Judge an increase: it may have violated the bound, or been useless."""
     wished = here.replicas / before.replicas - 1
     gained = here.per_s / max(before.per_s, 1e-9) - 1
     aim_s = goal.bound_s * (1 - goal.threshold / 2)
@@ -140,7 +140,7 @@ def _judge_knee(
 def _down(
     here: Point, goal: Latency, words: str, memory: ClosedMemory
 ) -> tuple[Decision | None, ClosedMemory]:
-    """Give back in proportion: what is on its way is so many items for each replica."""
+    """Remove in proportion: each replica has a fixed number of items in flight."""
     words = f"{words}, above {ms(goal.bound_s)}"
     if here.replicas == len(here.degrees):
         return None, memory
@@ -200,7 +200,7 @@ def _change(
 
 
 def _why_unmet(seen: Observed, *, stuck: bool) -> str | None:
-    """Explain why the bound is not kept where nothing is replicated."""
+    """Return why the bound is not kept if nothing is replicated."""
     if not stuck:
         return None
     took = {

@@ -1,6 +1,6 @@
-"""The decisions of a latency policy, the room it has for them, and warnings.
+"""Decisions of a latency policy, its resources, and its warnings.
 
-A policy warns once that a bound cannot be kept, and says once that it holds again.
+A policy warns once that a bound cannot be kept, and reports once that it is kept again.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from anabranch.control.goals import Latency
 from anabranch.metrics.load import Observed
 
-MOST_REPLICAS = 64  # where operators block, and the user has not said
+MOST_REPLICAS = 64  # if operators block, and the user has set no limit
 Degrees = Mapping[str, int]  # region -> replicas
 
 
 @dataclass(frozen=True)
 class Room:
-    """On so many cores, with so many stages that are not replicated.
+    """The cores, and the stages that are not replicated.
 
-    `replicas` is the most in all where the user has said so.
+    `replicas` is the maximum for all regions, if the user has set it.
     """
 
     cores: int
@@ -28,7 +28,7 @@ class Room:
 
     @property
     def for_regulator(self) -> int:
-        """The most replicas for the paper's regulator: cores minus the other stages.
+        """The maximum for the paper's regulator: cores minus the other stages.
 
         >>> Room(cores=12).for_regulator, Room(cores=2).for_regulator
         (10, 1)
@@ -36,7 +36,7 @@ class Room:
         return self.replicas or max(1, self.cores - self.others)
 
     def beside(self, busy: float, on_core: float = 1.0) -> int:
-        """Return the most replicas that fit beside others that keep threads at work.
+        """Return the most replicas that fit beside other busy threads.
 
         They need a core for a share `on_core` of that time, and so do the replicas.
 
@@ -52,9 +52,9 @@ class Room:
 
 @dataclass(frozen=True)
 class Decision:
-    """A change: what, why, and to how many replicas; on Spark how much to admit.
+    """A change: what, why, and the new degrees; on Spark also the admission limit.
 
-    One that `changes` nothing only has something to say.
+    One that `changes` nothing is only a message.
     """
 
     what: str
@@ -88,13 +88,15 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds * 1000:.0f} ms"
 
 
-HELD = 3  # steps within the bound, before it is taken back that it cannot be kept
-MOST_NEEDED = 256  # replicas that are thought of
+HELD = 3  # steps within the bound before the warning is withdrawn
+MOST_NEEDED = 256  # largest degree considered
 
 
 @dataclass(frozen=True)
 class Word:
-    """Whether it was `told` that the bound cannot be kept; for how many steps it `held`."""
+    """Whether the user was `told` that the bound cannot be kept; steps it `held`
+    since.
+    """
 
     told: bool = False
     held: int = 0
@@ -103,9 +105,9 @@ class Word:
 def speak(
     seen: Observed, goal: Latency, word: Word, why: Callable[[], str | None]
 ) -> tuple[Decision | None, Word]:
-    """Return the message after a step, if any, and what to remember of it.
+    """Return the message after a step, if any, and the new memory.
 
-    `why` tells what keeps the bound from being kept; None: it will come right.
+    `why` is what keeps the bound from being met; None if it will recover.
     """
     if not seen.sojourns.items:
         return None, word

@@ -1,4 +1,4 @@
-"""The loop of the latency goal: watch for a step, decide, put into effect, and tell."""
+"""The loop of the latency goal: observe a step, decide, apply, and report."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from anabranch.control.latency.reactive import regulate, why_unmet
 from anabranch.metrics.job_metrics import Adaptation, Journal, LatencyStep
 from anabranch.metrics.load import Observed
 
-ALARM = 0.5  # of the bound: a wait that is not to be looked at until the step is over
-GROWN = 1.5  # times what waited already
-YOUNG = 10  # control steps at the start, each by a tenth longer than the one before
-UNHURRIED = 10  # control steps between two looks, where nothing can be changed
+ALARM = 0.5  # of the bound: a shorter wait need not end the step
+GROWN = 1.5  # times the present backlog
+YOUNG = 10  # initial control steps, each a tenth longer than the one before
+UNHURRIED = 10  # control steps between two observations if nothing can be changed
 
 
 class LatencyActuator(Protocol):
-    """A running program whose latency can be watched, and its replicas changed.
+    """A running program whose latency is observed and whose replicas can change.
 
     None instead of an answer means that the program has ended.
     """
@@ -35,25 +35,25 @@ class LatencyActuator(Protocol):
 
     @property
     def cores(self) -> int:
-        """How many cores it may use."""
+        """The number of cores it may use."""
 
     @property
     def others(self) -> int:
-        """How many stages it has that are not replicated."""
+        """The number of stages that are not replicated."""
 
     @property
     def degrees(self) -> Degrees:
-        """How many replicas each region has that can have several."""
+        """The replicas of each region that can have several."""
 
     @property
     def epoch_items(self) -> int | None:
-        """How many items an epoch admits; None where there are no epochs."""
+        """The number of items an epoch admits; None without epochs."""
 
     def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
-        """Watch the program for a control step, or until more items wait."""
+        """Observe the program for a control step, or until more items wait."""
 
     def resize(self, degrees: Degrees, epoch_items: int | None) -> str | None:
-        """Give regions so many replicas; return how that went, in words."""
+        """Set the replicas of regions; return the outcome, in words."""
 
 
 MOST_STEPS = 1000  # control steps that are kept
@@ -61,9 +61,9 @@ MOST_STEPS = 1000  # control steps that are kept
 
 @dataclass(frozen=True)
 class PendingEffect:
-    """A change whose effect is not known yet, and what was `before` it.
+    """A change whose effect is not known yet, and the state `before` it.
 
-    So many steps with items are to be passed over: they do not show it yet.
+    `skip` steps with items are ignored: they do not show it yet.
     """
 
     change: Adaptation
@@ -126,14 +126,14 @@ class LatencyController:
             how = done
         change = Adaptation(at_s, decision.what, decision.why, how)
         self._tell("another change came before it was measured")
-        # An epoch that has begun is still as it was before.
+        # An epoch already begun has the old settings.
         skip = 1 if decision.changes and self._actuator.epoch_items is not None else 0
         noted = self.history.note(change)
         self._pending = PendingEffect(noted, self._describe_latency(seen), skip)
         return True
 
     def _step_s(self) -> float:
-        """Return the length of the next step: short ones at first, when nothing is known."""
+        """Return the length of the next step: short at first, when nothing is known."""
         step_s = self._goal.step_s
         if self._goal.policy == "reactive":
             return step_s
@@ -142,7 +142,9 @@ class LatencyController:
         return step_s * min(1.0, (self.looks + 2) / YOUNG)
 
     def _without_choice(self) -> bool:
-        """Tell whether there is nothing to change: looking takes the core from items."""
+        """Tell whether there is nothing to change: observing takes CPU time from
+        items.
+        """
         actuator, goal = self._actuator, self._goal
         return (
             goal.policy == "predictive"
@@ -172,7 +174,7 @@ class LatencyController:
         return decision
 
     def _tell_effect(self, seen: Observed | None) -> None:
-        """Add to the last change what came of it, once items have come out with it."""
+        """Add the outcome to the last change, once items have come out with it."""
         if self._pending is None:
             return
         if seen is None:
@@ -212,9 +214,9 @@ class LatencyController:
 
 
 def _most_waiting(seen: Observed, goal: Latency) -> float:
-    """Return the number of items that may wait until that is looked at.
+    """Return the backlog at which a step ends early.
 
-    While a program catches up, only if there are even more than before.
+    While a program catches up, only a larger backlog than before counts.
     """
     if goal.policy == "reactive" or seen.closed or not seen.regions:
         return math.inf

@@ -1,10 +1,9 @@
 """The number of replicas that regions need under a load, by a queueing model.
 
-An item waits if all replicas are busy, until one of them is free for it. The longest wait
-of a given share of the items follows from the usual approximation of a queue with general
-arrivals and services (Allen and Cunneen). The model is accurate where it matters, close
-to full load, and there it is steep: so the number of replicas hardly depends on how
-exact it is.
+An item waits if all replicas are busy, until one of them is free. The quantile of the
+waiting time follows from the usual approximation of a queue with general arrivals and
+services (Allen and Cunneen). The model is accurate where it matters, close to full
+load, and there it is steep: so the number of replicas hardly depends on its precision.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from anabranch.metrics.pipeline import RegionLoad, predict_share
 
 
 def wait_s(load: float, degree: int, service_s: float, quantile: float) -> float:
-    """Return how long a share of the items waits at most; `load` in busy replicas.
+    """Return the quantile of the waiting time; `load` in busy replicas.
 
-    That is where arrivals and services are as random as can be; where they are not, it
-    is so much less as they are less variable.
+    This assumes fully random arrivals and services; if they vary less, it is
+    proportionally shorter.
 
     >>> round(wait_s(0.5, 1, 0.01, 0.99), 4), wait_s(2.5, 2, 0.01, 0.99)
     (0.0782, inf)
@@ -38,7 +37,7 @@ def wait_s(load: float, degree: int, service_s: float, quantile: float) -> float
 
 
 def erlang_c(load: float, servers: int) -> float:
-    """Return which share of the items finds all servers busy.
+    """Return the share of items that find all servers busy.
 
     >>> erlang_c(0.5, 1), round(erlang_c(2.0, 3), 3)
     (0.5, 0.444)
@@ -51,19 +50,19 @@ def erlang_c(load: float, servers: int) -> float:
     return blocked / (1 - load / servers * (1 - blocked))
 
 
-VARIABILITY = 0.5  # of arrivals and services, until it is known; 1 if all is chance
-MARGIN = 0.9  # of the bound, for what the model leaves out
-ENOUGH = 30  # items, to tell how variable a load is
+VARIABILITY = 0.5  # of arrivals and services, until known; 1 if fully random
+MARGIN = 0.9  # of the bound, for what the model ignores
+ENOUGH = 30  # items needed to estimate variability
 EVEN = 1.3
 RISEN = 1.25
 TELLING = 0.9
-AS_WELL = 0.05  # more work for the busiest replica: not worth further ones
-CATCH_UP_S = 5.0  # how soon a backlog should be gone, at the latest
-LEAST_CATCH_UP_S = 0.5  # and as soon as it can be
+AS_WELL = 0.05  # excess of the busiest replica beyond which more are useless
+CATCH_UP_S = 5.0  # time to clear a backlog, at most
+LEAST_CATCH_UP_S = 0.5  # and at least
 
 
 def catch_up_s(goal: Latency) -> float:
-    """Return the time in which a backlog should be gone: all that wait in it are late.
+    """Return the time in which a backlog should be gone: all its items are late.
 
     >>> catch_up_s(Latency(0.05)), catch_up_s(Latency(1.0))
     (0.5, 2.0)
@@ -73,7 +72,7 @@ def catch_up_s(goal: Latency) -> float:
 
 @dataclass(frozen=True)
 class Stance:
-    """How busy replicas may be, and how variable the load is taken to be."""
+    """How busy replicas may be, and the assumed variability of the load."""
 
     full: float = 0.85
     variability: float = VARIABILITY
@@ -81,10 +80,10 @@ class Stance:
 
 @dataclass(frozen=True)
 class Need:
-    """How many replicas a region needs, of how many it can have, and why so many.
+    """The degree a region needs, its maximum, and the reason.
 
-    `work` is how many replicas would be busy all the time. It is `met` if the bound can
-    be kept with them.
+    `work` is the number of replicas that would be busy all the time. It is `met` if the
+    bound can be kept.
     """
 
     degree: int
@@ -124,15 +123,15 @@ def needs(  # noqa: PLR0917 - a model has its inputs
     return found
 
 
-Shares = Mapping[int, float]  # degree -> share of the busiest replica, as it was seen
+Shares = Mapping[int, float]  # degree -> measured share of the busiest replica
 
 
 def share_at(load: RegionLoad, degree: int, known: Shares) -> float:
-    """Return which share of the work the busiest of so many replicas has.
+    """Return the busiest replica's share of the work at a degree.
 
-    Of a degree that was not tried it is expected that it stands out by as much as now:
-    another number of replicas may divide the keys better. Once several degrees were
-    tried, what stands out in the largest of them is taken to be one key.
+    A degree that was not tried is assumed to have the present imbalance: another number
+    of replicas may divide the keys better. Once several degrees were tried, the
+    imbalance of the largest of them is attributed to one key.
 
     >>> load = RegionLoad(2, 0.01, 100, share=0.75, keyed=True)
     >>> share_at(load, 3, {}), share_at(load, 3, {3: 0.625}), share_at(load, 1, {})
@@ -159,8 +158,8 @@ def need_of(  # noqa: PLR0917 - a model has its inputs
 ) -> Need:
     """Return the smallest degree that keeps the bound, or the largest that helps.
 
-    The busiest replica of a keyed region is a queue of its own: `known` tells its share
-    of the work with degrees that were tried.
+    The busiest replica of a keyed region is a queue of its own: `known` has its share
+    of the work at degrees that were tried.
 
     >>> load = RegionLoad(degree=1, service_s=0.02, items_per_s=50)
     >>> seen = Observed(1.0, (120.0,), backlog=0)
@@ -186,7 +185,7 @@ def need_of(  # noqa: PLR0917 - a model has its inputs
     stable = [d for d in range(1, most + 1) if busiest(d) <= stance.full]
     quick = [d for d in stable if stance.variability * waits_s(d) <= free_s]
     helpful = _helpful(most, lag)
-    if load.keyed:  # more than one that divides the work as well have nothing to do
+    if load.keyed:  # more than an even division has no use
         least = min(map(busiest, range(1, most + 1)))
         helpful = min(
             d for d in range(1, most + 1) if busiest(d) <= (1 + AS_WELL) * least
@@ -206,7 +205,7 @@ def need_of(  # noqa: PLR0917 - a model has its inputs
 
 
 def rate_of(load: RegionLoad, seen: Observed) -> float:
-    """Return the load of a region: as of late, if it has clearly risen within the step.
+    """Return the load of a region: the recent one, if it has clearly risen in the step.
 
     >>> load = RegionLoad(1, 0.01, 10)
     >>> rate_of(load, Observed(1.0, (10, 10, 30, 30), backlog=0))
@@ -216,26 +215,26 @@ def rate_of(load: RegionLoad, seen: Observed) -> float:
 
 
 def load_of(seen: Observed) -> float:
-    """Return the load of a step: as of late, if it has clearly risen within it."""
+    """Return the load of a step: the recent one, if it has clearly risen in it."""
     latest = seen.latest_per_s
     return latest if latest > RISEN * seen.arrived_per_s else seen.arrived_per_s
 
 
 def trim(degrees: Degrees, found: Mapping[str, Need]) -> dict[str, int]:
-    """Return the degrees that differ from those that there are."""
+    """Return the degrees that differ from the present ones."""
     return {n: need.degree for n, need in found.items() if need.degree != degrees[n]}
 
 
 def _helpful(most: int, lag: float) -> int:
-    """Return how many replicas help where one of them has more to do than its part."""
+    """Return how many replicas help if one of them has more than its share."""
     return most if lag <= 0 else max(1, min(most, math.ceil(1 / lag)))
 
 
 def variability_of(seen: Observed, goal: Latency) -> float | None:
-    """Return how variable the load is, from how long items waited; None if unknown.
+    """Return the variability of the load, from waiting times; None if unknown.
 
-    A step tells only if the load was even in it, if enough items came, and if the model
-    has them wait at all.
+    A step counts only if its load was even, enough items came, and the model predicts
+    waiting at all.
     """
     if len(seen.regions) != 1 or seen.sojourns.items < ENOUGH or not seen.arrivals:
         return None

@@ -1,11 +1,12 @@
-"""Choose the number of replicas in one step, from the cost of items and their rate.
+"""Predicts the number of replicas in one step, from the cost of items and their rate.
 
-Replicas are added as soon as the load or a backlog needs them. They are removed when the
-backlog is gone and fewer would have sufficed for several steps in a row. A replica that
-does not help is removed again, and not tried again until the cost of items changes.
+Replicas are added as soon as the load or a backlog needs them. They are removed when
+the backlog is gone and fewer would have sufficed for several steps in a row. A replica
+that does not help is removed again, and not tried again until the cost of items
+changes.
 
-For a stated time after a load, the replicas that it needs are kept, since it may come
-again: bursts and waves find what they needed the last time.
+For a fixed time after a load, the replicas it needed are kept, since it may come again:
+bursts and waves find what they needed the last time.
 
 The policy is a pure function: its memory goes in and comes out with each step.
 """
@@ -40,19 +41,19 @@ from anabranch.control.latency.need import (
 )
 from anabranch.metrics.load import Observed
 
-KEPT_S = 30.0  # for which room is kept for a load that there was
-LEARNT = 0.3  # how much a step counts for what is known about a load
+KEPT_S = 30.0  # how long room is kept for an earlier load
+LEARNT = 0.3  # weight of a step in the estimate of a load
 
 
 @dataclass(frozen=True)
 class Highs:
-    """The highest loads of late, each with its age: what came before may come again."""
+    """The highest recent loads, each with its age: they may come again."""
 
-    loads: tuple[tuple[float, float], ...] = ()  # seconds ago, and items a second
+    loads: tuple[tuple[float, float], ...] = ()  # seconds ago, and items per second
 
     @property
     def highest(self) -> float:
-        """The load that there should be room for."""
+        """The load to keep room for."""
         return max((rate for _, rate in self.loads), default=0.0)
 
     def after(self, seconds: float, rate: float) -> Highs:
@@ -67,23 +68,23 @@ class Highs:
         return Highs((*kept, (0.0, rate)))
 
 
-ROOMY = 0.82  # how busy replicas may be where some are added: no second time soon
-SPARE = 0.7  # how busy replicas may be after some have been given back
-PATIENCE = 6  # steps in which fewer would have done, before some are given back
+ROOMY = 0.82  # utilization allowed when adding: no second increase soon
+SPARE = 0.7  # utilization allowed after a removal
+PATIENCE = 6  # steps in which fewer would have sufficed, before a removal
 MOST_PATIENCE = 24
-REGRET = 12  # steps within which more again means that they were given back too soon
+REGRET = 12  # steps within which an increase means that the removal came too soon
 LEAST_GAIN = 0.05
 SHIFT = 0.25
 NEAR = 0.8  # of the bound
-FULL = 0.97  # of its time: a stage without replicas that has so much to do is too slow
-GATHERED = 0.05  # seconds of the load that may wait where nothing has gathered
-UNEVEN = 2.0  # times its part: keys are far from evenly divided
-TELLS = 50  # items in a step, to tell how evenly they are divided
+FULL = 0.97  # utilization above which an unreplicated stage is too slow
+GATHERED = 0.05  # seconds of the load that may wait without counting as a backlog
+UNEVEN = 2.0  # times its share: keys are very unevenly divided
+TELLS = 50  # items in a step, to measure the division
 
 
 @dataclass(frozen=True)
 class TrialResize:
-    """Replicas that were added: from how many, and what the region could do before."""
+    """An increase under trial: the degree and the capacity before it."""
 
     before: int
     capacity_per_s: float
@@ -91,7 +92,7 @@ class TrialResize:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """More replicas than this did not help when an item took so long."""
+    """A degree beyond which replicas did not help, at an item cost."""
 
     degree: int
     service_s: float
@@ -99,11 +100,11 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the policy remembers: of trials and ceilings by region, and of how it went."""
+    """The policy's memory: trials and ceilings by region, and the recent outcome."""
 
     step: int = 0
-    calm: int = 0  # steps in a row in which fewer would have done
-    rising: int = 0  # steps in a row in which one more would be better
+    calm: int = 0  # consecutive steps in which fewer would have sufficed
+    rising: int = 0  # consecutive steps in which one more would be better
     patience: int = PATIENCE
     fewer_at: int | None = None
     low: Mapping[str, int] = field(default_factory=dict)  # enough in all calm steps
@@ -119,10 +120,10 @@ class Memory:
 def predict(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room, memory: Memory
 ) -> tuple[Decision | None, Memory]:
-    """Choose a change after a control step, if any, and what to remember."""
+    """Return a change after a control step, if any, and the new memory."""
     memory, seen = _learn_gains(memory, seen)
     memory = _lift_ceilings(replace(memory, step=memory.step + 1), seen)
-    if not degrees:  # nothing to change, but perhaps something to say
+    if not degrees:  # nothing to change, but perhaps a message
         said, word = speak(
             seen, goal, memory.word, lambda: _why_unmet(seen, goal, {}, 0, memory)
         )
@@ -169,7 +170,7 @@ def predict(
 
 
 def _full_stage(seen: Observed, goal: Latency) -> tuple[str, float] | None:
-    """Return the stage without replicas that cannot keep up, and what an item takes it."""
+    """Return the unreplicated stage that cannot keep up, and its cost per item."""
     name = max(
         seen.pipeline.stages, key=lambda one: seen.pipeline.stages[one], default=None
     )
@@ -178,16 +179,16 @@ def _full_stage(seen: Observed, goal: Latency) -> tuple[str, float] | None:
     each_s, waiting_per_s = seen.pipeline.stages[name], seen.backlog / catch_up_s(goal)
     regions = seen.regions.values()
     if any(one.service_s * one.per_item / one.degree > each_s for one in regions):
-        waiting_per_s = 0.0  # what waits may wait for them
+        waiting_per_s = 0.0  # the backlog may be waiting for them
     if each_s * (seen.arrived_per_s + waiting_per_s) < FULL:
         return None
     return name, each_s
 
 
 def _as_let_through(seen: Observed, full: tuple[str, float]) -> Observed:
-    """Return a step as regions would see it behind a stage that cannot keep up.
+    """Return a step as seen behind a stage that cannot keep up.
 
-    No replica makes that stage any faster, and what waits is waiting for it.
+    Replicas do not speed up that stage, and the backlog waits for it.
     """
     most_per_s = 1 / full[1]
     arrivals = tuple(min(rate, most_per_s) for rate in seen.arrivals)
@@ -199,10 +200,10 @@ def _degree(need: Need) -> int:
 
 
 def _learn_gains(memory: Memory, seen: Observed) -> tuple[Memory, Observed]:
-    """Take note of how many items come to a region for each item of the sources.
+    """Record how many items reach a region per source item.
 
-    A step tells that if nothing has gathered before the region in it; until enough items
-    have come in such steps, all steps count.
+    A step counts if no backlog built up before the region; until enough items have come
+    in such steps, all steps count.
     """
     gathered = seen.alarmed or seen.backlog > GATHERED * seen.arrived_per_s
     known, gains = dict(memory.gains), {}
@@ -219,7 +220,7 @@ def _learn_gains(memory: Memory, seen: Observed) -> tuple[Memory, Observed]:
 
 
 def _learn_shares(memory: Memory, seen: Observed) -> Memory:
-    """Take note of how evenly keys divide the work among so many replicas."""
+    """Record how evenly keys divide the work at a degree."""
     shares = dict(memory.shares)
     for name, load in seen.regions.items():
         if load.keyed and load.degree > 1 and load.items_per_s * seen.seconds >= TELLS:
@@ -231,7 +232,7 @@ def _learn_shares(memory: Memory, seen: Observed) -> Memory:
 
 
 def _lift_ceilings(memory: Memory, seen: Observed) -> Memory:
-    """Forget ceilings of regions whose items cost something else by now."""
+    """Forget ceilings of regions whose item cost has changed."""
     kept = {
         name: one
         for name, one in memory.ceilings.items()
@@ -242,7 +243,7 @@ def _lift_ceilings(memory: Memory, seen: Observed) -> Memory:
 
 
 def _learnt(memory: Memory, seen: Observed, goal: Latency) -> Memory:
-    """Take note of how variable the load is; not of a step in which more were added."""
+    """Record the variability of the load, unless replicas were added in the step."""
     now = None if memory.trials else variability_of(seen, goal)
     memory = replace(memory, trials={})
     if now is None:
@@ -286,7 +287,7 @@ def _give_back(
 
 
 def _urgent(seen: Observed, degrees: Degrees, more: Degrees, goal: Latency) -> bool:
-    """Tell whether more are needed at once: many wait, latency is near, or it takes several."""
+    """Tell whether more are needed at once: a backlog, near the bound, or several."""
     late = seen.sojourns.quantile_s(goal.quantile) > NEAR * goal.bound_s
     return seen.alarmed or late or any(more[name] > degrees[name] + 1 for name in more)
 
@@ -316,7 +317,7 @@ def _add(
 def _spare(
     fewer: Degrees, seen: Observed, goal: Latency, memory: Memory
 ) -> tuple[Decision | None, Memory]:
-    """Give replicas back that have not been needed for a while."""
+    """Remove replicas that have not been needed for a while."""
     late_s = seen.sojourns.quantile_s(goal.quantile)
     waiting_s = max(
         (
@@ -350,7 +351,7 @@ def _why_unmet(
     most: int,
     memory: Memory,
 ) -> str | None:
-    """Return which operator keeps the bound from being kept, and what it would take."""
+    """Return the operator that keeps the bound from being met, and the remedy."""
     alone_s = (
         sum(load.service_s for load in seen.regions.values()) + seen.pipeline.others_s
     )

@@ -1,9 +1,9 @@
 """The regulator of *Autonomic and Latency-Aware Degree of Parallelism Management in SPar*.
 
-Algorithm 1: latency above the constraint suspends replicas, latency below it by more than
-a threshold wakes some. The paper's latency is the mean of the items that came out in the
-control step, and it has one replicated stage; where a program has several, the least busy
-one gives replicas and the busiest one gets them.
+Algorithm 1: latency above the constraint suspends replicas, latency below it by more
+than a threshold resumes some. The paper's latency is the mean of the items that came
+out in the control step, and it has one replicated stage; with several stages, the least
+busy one gives up replicas and the busiest one gets them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anabranch.metrics.load import Observed
 def regulate(
     seen: Observed, degrees: Degrees, goal: Latency, room: Room
 ) -> Decision | None:
-    """Choose replicas to suspend or wake after a control step, or None.
+    """Return replicas to suspend or resume after a control step, or None.
 
     >>> from anabranch.metrics.latency import Latencies, sojourns
     >>> slow = Latencies()

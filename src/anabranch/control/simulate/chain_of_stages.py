@@ -1,11 +1,12 @@
 """A simulated pipeline for the latency policies: stages in a row, some with replicas.
 
-The source deals items to the replicas of a stage in turn, or by their keys. A few wait in
-front of each replica; if they are too many, the splitter waits, and with it everything
-behind: that is how one hot key holds up the others. What leaves a stage is in order again.
+The source deals items to the replicas of a stage in turn, or by key. A few wait in
+front of each replica; if there are too many, the splitter blocks, and with it
+everything behind: that is how one hot key holds up the others. The output of a stage is
+in order again.
 
-Replicas of a stage without keys are woken and suspended as items flow. A stage with keys
-stands still until the items at work are done, as on the local engine.
+Replicas of a stage without keys are resumed and suspended while items flow. A stage
+with keys pauses until the items in progress are done, as on the local engine.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ ROOM = 4  # items that may wait in front of a replica
 
 @dataclass(frozen=True)
 class SimulatedStage:
-    """One stage: an item takes `service_s`, of which a core is needed for `on_core`.
+    """One stage: an item takes `service_s`, of which a share `on_core` needs a core.
 
-    One that is not `replicated` runs once. `keys` are those of the items, again and
-    again; empty: it has none.
+    One that is not `replicated` runs once. `keys` are those of the items, cyclically;
+    empty: it has none.
     """
 
     name: str
@@ -43,7 +44,7 @@ class SimulatedStage:
 
 @dataclass
 class _Line:
-    """A stage at work: when each replica is free, and what has gone through."""
+    """A running stage: when each replica is free, and its completed items."""
 
     stage: SimulatedStage
     degree: int
@@ -59,7 +60,7 @@ class _Line:
     served: int = 0
 
     def widen(self, degree: int, at_s: float) -> None:
-        """Have so many replicas at work from a moment on."""
+        """Set the number of active replicas from a time on."""
         if self.stage.keys:
             at_s = max([at_s, *self.free_s])
             self.free_s, self.begun_s, self.busy_s = [], [], []
@@ -73,7 +74,7 @@ class _Line:
 
 @dataclass
 class SimulatedPipeline:
-    """A program of stages under a load; `due_s` says when its items arrive."""
+    """A program of stages under a load; `due_s` are the arrival times."""
 
     stages: Sequence[SimulatedStage]
     machine: Machine
@@ -91,8 +92,8 @@ class SimulatedPipeline:
         self._read = 0
         self._waiting: deque[tuple[float, float]] = (
             deque()
-        )  # leaves, and how long it took
-        self.each: list[tuple[float, float]] = []  # due, and latency, of every item
+        )  # departure, and service time
+        self.each: list[tuple[float, float]] = []  # arrival, and latency, of every item
         self.widths: list[tuple[float, int]] = [(0.0, self._width)]
 
     @property
@@ -109,13 +110,13 @@ class SimulatedPipeline:
         return sum(self.degrees.values())
 
     def mean_replicas(self) -> float:
-        """Return the number of replicas on average over time."""
+        """Return the time average of the number of replicas."""
         ends = [*self.widths, (max(self.now_s, self.widths[-1][0]), 0)]
         spans = [(b[0] - a[0]) * a[1] for a, b in pairwise(ends)]
         return sum(spans) / max(ends[-1][0], 1e-9)
 
     def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
-        """Wake and suspend replicas, or have keys move."""
+        """Resume and suspend replicas, or move keys."""
         if self._over:
             return None
         for line in self._lines:
@@ -162,10 +163,10 @@ class SimulatedPipeline:
     def _describe(
         self, line: _Line, each: Sequence[float], served: int, seconds: float
     ) -> InputLoad:
-        """Return the load of a stage since a look at what it had done before."""
+        """Return the load of a stage since an earlier reading."""
         known = [*each, *[0.0] * (len(line.busy_s) - len(each))]
         own = [now - then for now, then in zip(line.busy_s, known, strict=False)]
-        # Keys have moved: what was done before that is in none of them.
+        # Keys have moved: earlier work belongs to none of them.
         worked_s = sum(line.busy_s) - sum(each)
         items, on_core = line.served - served, line.stage.on_core
         each_s = worked_s / max(1, items)
@@ -236,7 +237,7 @@ class SimulatedPipeline:
     def _serve(
         self, line: _Line, came_s: float, number: int, until_s: float
     ) -> float | None:
-        """Return the time at which an item leaves a stage; None: it is not dealt out yet."""
+        """Return the time at which an item leaves a stage; None: not dealt yet."""
         keys = line.stage.keys
         channel = keys[number % len(keys)] % line.degree if keys else line.turn
         begun_s = line.begun_s[channel]
@@ -256,7 +257,7 @@ class SimulatedPipeline:
         return line.last_s
 
     def _slowdown(self, line: _Line, at_s: float) -> float:
-        """Return the factor by which work that needs a core takes longer."""
+        """Return the slowdown of work that needs a core."""
         share = line.stage.on_core
         busy = share + sum(
             one.stage.on_core * sum(free_s > at_s for free_s in one.free_s)

@@ -1,17 +1,17 @@
 """A model of a program on any number of cores, adapted by the real controller.
 
-The model (see `model`) knows the cost of an item at each place, measured by the profiler
-in a run with one thread, and the cost of handing an item from thread to thread. All
-sources keep the proportions in which they were measured.
+The model (see `model`) has the cost of an item at each place, measured by the profiler
+in a run with one thread, and the cost of passing an item between threads. All sources
+keep the proportions in which they were measured.
 
 An engine that works in epochs, as Spark does, has limits that threads do not have. An
-epoch goes through the levels of a program one after another. Where the next epoch waits
-for its end, the times of levels add up; where epochs overlap, the busiest process counts.
+epoch goes through the levels of a program one after another. If the next epoch waits
+for its end, the times of levels add up; if epochs overlap, the busiest process counts.
 An element of a level can be cut into workers that overlap. All regions have the same
 number of replicas. Workers are processes, so no lock is shared. The cost of starting a
 stage and of moving rows between workers is not in the model.
 
-`describe_limit` says what keeps a simulated program from going faster.
+`describe_limit` says what limits the throughput of a simulated program.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ ENOUGH_ROUNDS = 1000  # no program takes as many to settle
 
 @dataclass
 class SimulatedProgram:
-    """A program of the model; an actuator like the ones that engines have.
+    """A program of the model; an actuator like those of the engines.
 
-    Every answer takes `period_s` of its own time. `noise` is the relative spread of
+    Every answer takes `period_s` of simulated time. `noise` is the relative spread of
     throughput. `costs` may be changed at any time: then the workload has shifted.
     """
 
@@ -67,7 +67,7 @@ class SimulatedProgram:
 
     @property
     def producers(self) -> Mapping[str, tuple[str, ...]]:
-        """Whom each operator gets its items from."""
+        """The producers of each operator."""
         found: dict[str, tuple[str, ...]] = {}
         for route in sorted(self.costs.at, key=len):
             for number, operator in enumerate(route):
@@ -76,12 +76,12 @@ class SimulatedProgram:
 
     @property
     def items_per_s(self) -> float:
-        """The throughput as it is now, without noise."""
+        """The present throughput, without noise."""
         return throughput(self.costs, self.find_threads(), self.cores)
 
     @property
     def threads(self) -> int:
-        """How many threads it has now."""
+        """The present number of threads."""
         return sum(thread.replicas for thread in self.find_threads().values())
 
     def arrange(self, arrangement: Arrangement) -> str | None:
@@ -120,7 +120,7 @@ class SimulatedProgram:
         return Rates(dict.fromkeys(operators, series))
 
     def find_threads(self) -> dict[str, Thread]:
-        """Return its threads by the operator that they begin with."""
+        """Return its threads by their first operator."""
         return threads_of(self.costs, self.arrangement, self.regions)
 
     @property
@@ -152,9 +152,9 @@ def settle(
 def loads_of(
     name: str, thread: Thread, rate: float, waited: float
 ) -> Iterator[InputLoad]:
-    """Yield the inputs of a thread when so many items a second come through.
+    """Yield the inputs of a thread at a rate.
 
-    For each second at work it waits for the lock for `waited` seconds.
+    Per second of work it waits for the lock for `waited` seconds.
     """
     costs = dict(thread.costs)
     costs[name,] = costs.get((name,), 0.0) + thread.handing_s
@@ -163,12 +163,12 @@ def loads_of(
         yield InputLoad(route[-1], route, service, rate, rate, thread.replicas)
 
 
-CLOSE = 0.95  # of the time for an item: then this is what it takes
-PART = 0.8  # of an epoch: a level that takes less is not all that counts
+CLOSE = 0.95  # of the time per item: beyond this it is the limit
+PART = 0.8  # of an epoch: a shorter level is not all that counts
 
 
 def describe_limit(program: SimulatedProgram) -> str:
-    """Describe the limit of a program on threads of one process.
+    """Return the limit of a program on threads of one process, in words.
 
     >>> from anabranch.control.throughput.model import ItemCosts
     >>> at = {("read",): 0.5, ("read", "a"): 0.5}
@@ -199,7 +199,7 @@ def describe_limit(program: SimulatedProgram) -> str:
 
 
 def describe_limit_of_epochs(program: SimulatedEpochs) -> str:
-    """Describe the limit of a program whose epochs go through levels."""
+    """Return the limit of a program whose epochs go through levels, in words."""
     name, busiest, share, busy = program.slowest()
     if busy >= CLOSE:
         return _busy(program.cores)
@@ -253,10 +253,10 @@ def _names(operators: Collection[str]) -> str:
 
 
 def spread(levels: Iterable[Sequence[float]], processes: int) -> float:
-    """Return what an item costs the busiest of so many processes.
+    """Return the cost of an item for the busiest of so many processes.
 
-    The workers of a level go to different ones, those with least to do first, as those
-    of resident tasks do; a level that has more begins anew.
+    The workers of a level go to different ones, the least loaded first, as those of
+    resident tasks do; a level that has more starts over.
 
     >>> spread([[1.0, 1.0], [2.0]], processes=3), spread([[1.0, 1.0], [2.0]], processes=2)
     (2.0, 3.0)
@@ -278,10 +278,10 @@ REGIONS = "all regions"
 class ElementDivision:
     """How an engine divides a program.
 
-    `of` is the element of each operator, by the operator that it begins with; `level`
-    the level of each element. `cuts` are the operators before which an element can be
-    cut, and `replicated` the elements that have replicas. Where epochs `overlap`, each
-    worker goes on with the next one, and as many are under way as `depth` says.
+    `of` is the element of each operator, by its first operator; `level` the level of
+    each element. `cuts` are the operators before which an element can be cut, and
+    `replicated` the elements that have replicas. If epochs `overlap`, each worker
+    continues with the next one, up to `depth` epochs at a time.
     """
 
     of: Mapping[str, str] = field(default_factory=dict)
@@ -292,15 +292,15 @@ class ElementDivision:
     depth: int = 8
 
     def regions(self) -> dict[str, tuple[str, ...]]:
-        """Return all operators with replicas as one region: they have one degree."""
+        """Return all replicated operators as one region: they have one degree."""
         inside = tuple(name for name, at in self.of.items() if at in self.replicated)
         return {REGIONS: inside} if inside else {}
 
 
 class Slowest(NamedTuple):
-    """The busiest thread of the level that takes longest.
+    """The busiest thread of the longest level.
 
-    `share` is the level's share of the epoch, and `busy` how busy it keeps the cores.
+    `share` is the level's share of the epoch, and `busy` its utilization of the cores.
     """
 
     name: str
@@ -362,7 +362,7 @@ class SimulatedEpochs(SimulatedProgram):
         )
 
     def slowest(self) -> Slowest:
-        """Describe the bottleneck of the level with most to do."""
+        """Return the bottleneck of the longest level."""
         seconds = self._seconds(self.arrangement)
         slowest = max(seconds, key=lambda level: seconds[level])
         threads = dict(self._at(slowest))
@@ -376,7 +376,9 @@ class SimulatedEpochs(SimulatedProgram):
         )
 
     def _busy_share(self, busy: float) -> float:
-        """Return the share of the cores that work, `busy` of them on the slowest level."""
+        """Return the utilization of the cores, with `busy` of them on the slowest
+        level.
+        """
         if self.elements.overlap:
             work_s = (one.each_s * one.replicas for one in self.find_threads().values())
             busy = sum(work_s) * self.items_per_s
@@ -391,10 +393,10 @@ class SimulatedEpochs(SimulatedProgram):
         return {REGIONS: self._period_s(other) / self._period_s(self.arrangement)}
 
     def _period_s(self, arrangement: Arrangement) -> float:
-        """Return how long it takes until the next item comes out.
+        """Return the time until the next item comes out.
 
         Levels follow each other; or they overlap, so that the busiest process counts,
-        unless more epochs would have to be under way than there may be.
+        unless that needs more concurrent epochs than allowed.
         """
         through_s = sum(self._seconds(arrangement).values())
         if not self.elements.overlap:
@@ -405,14 +407,14 @@ class SimulatedEpochs(SimulatedProgram):
         return max(spread(work.values(), self.cores), through_s / under_way)
 
     def _seconds(self, arrangement: Arrangement) -> dict[int, float]:
-        """Return how long each level takes for an item."""
+        """Return the time of each level per item."""
         return {
             level: max(*each, sum(each) / self.cores)
             for level, each in self._work(arrangement).items()
         }
 
     def _work(self, arrangement: Arrangement) -> dict[int, list[float]]:
-        """Return what an item costs each worker, by level."""
+        """Return the cost of an item for each worker, by level."""
         work: dict[int, list[float]] = {}
         for name, thread in self._threads_of_arrangement(arrangement).items():
             at = work.setdefault(self._level(name), [])
@@ -431,6 +433,6 @@ class SimulatedEpochs(SimulatedProgram):
         return self._threads_of_arrangement(self.arrangement)
 
     def _threads_of_arrangement(self, arrangement: Arrangement) -> dict[str, Thread]:
-        """Return the workers: elements begin a thread as cuts do."""
+        """Return the workers: elements begin a thread, and so do cuts."""
         begins = arrangement.with_ports(self.elements.of.values())
         return threads_of(self.costs, begins, self.regions)

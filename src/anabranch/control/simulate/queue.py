@@ -1,15 +1,16 @@
-"""Simulated actuators for the latency policies: a region with a queue, a program in epochs.
+"""Simulated actuators for the latency policies: a region with a queue, a program in
+epochs.
 
-They take no time, so the same policies answer what a program would do on a larger
+They take no time, so the same policies show what a program would do on a larger
 machine, or under hours of load.
 
-In the queue, replicas serve items in the order of arrival, on any number of cores; a
-change waits until the items at work are done, as on the local engine. The source is a
+In the queue, replicas serve items in order of arrival, on any number of cores; a change
+waits until the items in progress are done, as on the local engine. The source is a
 load, or one that is read as fast as there is room.
 
-An epoch takes the waiting items, up to its limit, and all of them come out at its end. It
-takes the time that its costs say, plus some noise; now and then one takes far longer, as
-where a virtual machine collects its garbage.
+An epoch takes the waiting items, up to its limit, and all of them come out at its end.
+It takes the time given by its costs, plus some noise; from time to time one takes far
+longer, like a garbage collection of a virtual machine.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ REGION = "r0"
 
 @dataclass(frozen=True)
 class Machine:
-    """So many cores, each of which runs `threads` at a time that then share it.
+    """A number of cores, each of which runs `threads` at a time, sharing it.
 
-    `gain` is what a core does more with two threads than with one.
+    `gain` is the extra work of a core with two threads over one.
     """
 
     cores: int
@@ -43,7 +44,7 @@ class Machine:
     gain: float = 0.25
 
     def slowdown(self, busy: float) -> float:
-        """Return how much longer work takes when so many threads are at work.
+        """Return the slowdown of work when so many threads are busy.
 
         >>> Machine(12, threads=2).slowdown(12), Machine(12, threads=2).slowdown(24)
         (1.0, 1.6)
@@ -60,8 +61,8 @@ class Machine:
 class SimulatedQueue:
     """A program with one region; `due_s` is its load.
 
-    An item takes `services_s`, again and again, on an idle machine. A program whose
-    source is `closed` reads when there are less than `window` items for each replica.
+    An item takes `services_s`, cyclically, on an idle machine. A program whose source
+    is `closed` reads when there are fewer than `window` items per replica.
     """
 
     services_s: Sequence[float]
@@ -69,7 +70,7 @@ class SimulatedQueue:
     due_s: Sequence[float] = ()
     others: int = 2
     others_busy: float = 0.0
-    closed: int = 0  # items in the window of each replica; 0 where there is a load
+    closed: int = 0  # items in the window of each replica; 0 for a load
     seconds: float = float("inf")
     degree: int = 1
     noise: float = 0.0
@@ -83,13 +84,13 @@ class SimulatedQueue:
         self._random = random.Random(self.seed)
         self._free_s = [0.0] * self.degree
         self._next = 0  # the item that is served next
-        self._out: deque[tuple[float, float]] = deque()  # leaves, and how long it took
+        self._out: deque[tuple[float, float]] = deque()  # departure, and service time
         self._left: deque[float] = deque()  # when the last items left, for the window
         self._opened_s = 0.0  # when there was last more room
         self._last_s = 0.0
         self._busy_s = 0.0
         self._served = 0
-        self.each: list[tuple[float, float]] = []  # due, and latency, of every item
+        self.each: list[tuple[float, float]] = []  # arrival, and latency, of every item
 
     @property
     def cores(self) -> int:
@@ -100,7 +101,7 @@ class SimulatedQueue:
         return {REGION: self.degree}
 
     def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
-        """Change the replicas when those at work are done."""
+        """Change the replicas when those in progress are done."""
         if self._over:
             return None
         self.degree = degrees.get(REGION, self.degree)
@@ -139,7 +140,7 @@ class SimulatedQueue:
         )
 
     def _describe(self, service_s: float, per_s: float) -> Pipeline:
-        """Return the model of the region and of what is beside it."""
+        """Return the model of the region and of its environment."""
         region = InputLoad(
             REGION, (REGION,), ServiceTime(service_s), per_s, per_s, self.degree
         )
@@ -224,7 +225,7 @@ class SimulatedLatencyEpochs:
         self._random = random.Random(self.seed)
         self._recent = RecentArrivals()
         self._taken = 0
-        self.each: list[tuple[float, float]] = []  # due, and latency, of every item
+        self.each: list[tuple[float, float]] = []  # arrival, and latency, of every item
         self.ends_s: list[float] = []  # of epochs
         self.timeline: list[tuple[float, float, int]] = []
 
@@ -233,7 +234,7 @@ class SimulatedLatencyEpochs:
         return {REGIONS: self.degree}
 
     def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
-        """Change what the next epoch is like."""
+        """Change the settings of the next epoch."""
         self.degree = degrees.get(REGIONS, self.degree)
         self.epoch_items = epoch_items or self.epoch_items
         return "from the next epoch on"

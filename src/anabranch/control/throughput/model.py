@@ -1,18 +1,18 @@
-"""What comes through the threads of an arrangement, from what an item costs.
+"""The throughput of an arrangement of threads, from the cost of an item.
 
-A pipeline goes at the pace of its busiest thread, unless all cores are busy before, or
-the interpreter's lock is taken all the time. Threads that are at work at the same time
-meet at the lock, and one that finds it taken loses more than the time until it is free,
-since it has to be woken up. So an item costs the busiest thread, besides its own work, a
-share of what others do meanwhile. How large that share is cannot be seen in one thread;
-`calibrate` takes it from one measurement with two.
+A pipeline runs at the pace of its busiest thread, unless all cores are busy, or the
+interpreter lock is held all the time. Concurrent threads contend for the lock, and one
+that finds it held loses more than the time until it is free, since it has to be woken
+up. So an item costs the busiest thread, besides its own work, a share of the others'
+work. That share cannot be seen in one thread; `calibrate` takes it from one measurement
+with two.
 
-With more threads than cores two things are lost besides. A thread stays on the core that
-had least to do when it came, more or less, so that one core idles while threads wait for
-another. And a thread to which the lock is handed must first get a core, while everybody
-waits for it; `calibrate_crowding` takes that from a measurement with more threads than cores, and
-from one with many how it grows. Who waits for the lock leaves its core to others, so that
-the two losses do not add up.
+With more threads than cores there are two more losses. A thread stays more or less on
+the core that was least loaded when it arrived, so that one core idles while threads
+wait for another. And a thread that is given the lock must first get a core, while all
+others wait for it; `calibrate_crowding` takes that from a measurement with more threads
+than cores, and from one with many how it grows. A thread that waits for the lock leaves
+its core to others, so that the two losses do not add up.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from anabranch.metrics.load import ThreadSamples
 from anabranch.metrics.pipeline import Route
 from anabranch.plan.plan import Arrangement
 
-PORT_S = 0.05e-6  # for handing an item to another thread, on either side
-BATCHES = 0.03  # of a thread's time for the batches that it takes or hands over
-GROWTHS = 0.25, 3.0  # the least and the greatest that is looked for
-ORDERS = 256  # in which threads may come to cores
+PORT_S = 0.05e-6  # for passing an item to another thread, on either side
+BATCHES = 0.03  # of a thread's time, for the batches it takes or passes on
+GROWTHS = 0.25, 3.0  # the search range
+ORDERS = 256  # in which threads may be assigned to cores
 
 
 @dataclass(frozen=True)
 class ItemCosts:
-    """Seconds of a core for each item that the sources give.
+    """CPU seconds per source item.
 
-    `at` is by place; `port_s` is for handing it to another thread, on either side, and
-    `batches` the share of its time that a thread needs besides for what it hands over;
-    `locked_s` is what of all this needs the interpreter's lock, and `serial_s` what
-    only one thread at a time can do for another reason, such as a device. `waiting` is
-    how long a thread waits for the lock for each second that others work meanwhile, and
-    `crowding` what a second of work by a thread without a core adds to that; it grows
-    with a power of their number, `growth`.
+    `at` is by place; `port_s` is for passing it to another thread, on either side, and
+    `batches` the share of its time that a thread needs in addition for what it passes
+    on; `locked_s` is the part of all this that needs the interpreter lock, and
+    `serial_s` the part that only one thread at a time can do for another reason, such
+    as a device. `waiting` is how long a thread waits for the lock per second of others'
+    work, and `crowding` what a second of work by a thread without a core adds to that;
+    it grows with a power of their number, `growth`.
     """
 
     at: Mapping[Route, float]
@@ -59,12 +59,12 @@ class ItemCosts:
 
     @property
     def whole_s(self) -> float:
-        """What an item costs in one thread."""
+        """The cost of an item in one thread."""
         return sum(self.at.values())
 
 
 def costs_of(samples: Iterable[ThreadSamples], items: int) -> ItemCosts:
-    """Estimate the cost of items from samples of the program as one thread per source.
+    """Estimate the cost of items from samples with one thread per source.
 
     >>> seen = ThreadSamples("read", 2.0, 1.5, {("read", "a"): 2, ("read",): 1})
     >>> costs_of([seen], items=2).at
@@ -91,22 +91,22 @@ def costs_of(samples: Iterable[ThreadSamples], items: int) -> ItemCosts:
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread of the model, or all replicas of a region: seconds for each item."""
+    """A thread of the model, or all replicas of a region: seconds per item."""
 
-    costs: Mapping[Route, float]  # by the way from where the thread begins
+    costs: Mapping[Route, float]  # by the path from where the thread begins
     handing_s: float
     replicas: int
 
     @property
     def each_s(self) -> float:
-        """What an item costs each of the replicas, on average."""
+        """The mean cost of an item for each of the replicas."""
         return (sum(self.costs.values()) + self.handing_s) / self.replicas
 
 
 def threads_of(
     costs: ItemCosts, arrangement: Arrangement, regions: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Thread]:
-    """Return the threads of an arrangement by the operator that they begin with.
+    """Return the threads of an arrangement by their first operator.
 
     >>> at = {("read",): 1.0, ("read", "a"): 2.0, ("read", "a", "b"): 3.0}
     >>> made = threads_of(ItemCosts(at), Arrangement(frozenset({"b"})), {})
@@ -120,7 +120,7 @@ def threads_of(
         for operator in operators
     }
     parts: dict[str, dict[Route, float]] = {}
-    feeding: dict[str, set[str]] = {}  # thread -> threads that it hands items to
+    feeding: dict[str, set[str]] = {}  # thread -> its consumer threads
     for route, cost_s in costs.at.items():
         begins = [
             number
@@ -149,7 +149,7 @@ def threads_of(
 
 
 def throughput(costs: ItemCosts, threads: Mapping[str, Thread], cores: int) -> float:
-    """Return how many items a second come through.
+    """Return the throughput in items per second.
 
     >>> at = {("read",): 0.5, ("read", "a"): 0.5}
     >>> split = threads_of(ItemCosts(at), Arrangement(frozenset({"a"})), {})
@@ -179,7 +179,7 @@ def estimate_loss_of_two(costs: ItemCosts) -> float:
 def estimate_waiting(
     costs: ItemCosts, threads: Mapping[str, Thread], cores: int
 ) -> float:
-    """Return how long threads wait for the lock, compared with how long they work.
+    """Return the threads' waiting time for the lock, relative to their work.
 
     >>> costs = ItemCosts({("read",): 0.5, ("read", "a"): 0.5}, locked_s=0.1)
     >>> split = threads_of(costs, Arrangement(frozenset({"a"})), {})
@@ -193,7 +193,7 @@ def estimate_waiting(
 def calibrate(
     costs: ItemCosts, threads: Mapping[str, Thread], rate: float
 ) -> ItemCosts:
-    """Return the costs with `waiting` such that two threads or more have this rate.
+    """Return the costs with `waiting` fitted to the rate of two or more threads.
 
     >>> at = {("read",): 0.5, ("read", "a"): 0.5}
     >>> costs = ItemCosts(at, locked_s=0.1)
@@ -208,15 +208,15 @@ def calibrate(
     return replace(costs, waiting=max(0.0, (1 / rate - busiest_s) / others_s))
 
 
-Measured = tuple[Mapping[str, Thread], float]  # threads, and the rate they had
+Measured = tuple[Mapping[str, Thread], float]  # threads, and their measured rate
 
 
 def calibrate_crowding(
     costs: ItemCosts, cores: int, some: Measured, many: Measured | None = None
 ) -> ItemCosts:
-    """Return the costs with `crowding` such that more threads than cores have this rate.
+    """Return the costs with `crowding` fitted to the rate of more threads than cores.
 
-    Many more of them tell how it grows.
+    A measurement with many more gives its growth.
 
     >>> at = {("read",): 0.5, ("read", "a"): 0.5}
     >>> split = threads_of(ItemCosts(at), Arrangement(frozenset({"a"})), {})
@@ -229,7 +229,7 @@ def calibrate_crowding(
         return costs
     threads, rate = many
     low, high = GROWTHS
-    for _ in range(20):  # by halves
+    for _ in range(20):  # by bisection
         costs = _fit_crowding(replace(costs, growth=(low + high) / 2), cores, *some)
         if throughput(costs, threads, cores) > rate:
             low = costs.growth
@@ -260,12 +260,12 @@ def _work(threads: Mapping[str, Thread]) -> list[float]:
 
 
 def _ideal_s(work: Sequence[float], cores: int) -> float:
-    """Return how long an item takes if no core idles and nobody waits for the lock."""
+    """Return the time per item if no core idles and no thread waits for the lock."""
     return max(work[0], sum(work) / cores)
 
 
 def _estimate_loss_s(costs: ItemCosts, work: Sequence[float], cores: int) -> float:
-    """Return how long an item waits for the lock."""
+    """Return the lock waiting time per item."""
     meanwhile_s = sum(work) - _ideal_s(work, cores)
     without_core_s = _without_core_s(costs, work, cores)
     return max(0.0, costs.waiting * meanwhile_s + costs.crowding * without_core_s)
@@ -280,7 +280,7 @@ def _without_core_s(costs: ItemCosts, work: Sequence[float], cores: int) -> floa
 
 
 def estimate_busiest_core(work: Sequence[float], cores: int) -> float:
-    """Return how long the busiest core takes, on average over orders of the threads."""
+    """Return the time of the busiest core, averaged over orders of the threads."""
     if len(work) <= cores:
         return work[0]
     if cores == 1:

@@ -2,7 +2,7 @@
 
 It inserts exactly one threaded port in the path of each heavily used thread, such that
 the busiest thread afterwards has as little work as possible. A solution that leaves a
-thread with all the work that a core can do is none. Its phases:
+thread with a full core of work is none. Its phases:
 
 1. Bottleneck selection finds the threads that need help (section 4.1). Threads that share
    operators depend on each other; groups that share none are solved separately.
@@ -15,8 +15,8 @@ thread with all the work that a core can do is none. Its phases:
    solution unless it leaves all of them without: a pipeline is as slow as its slowest
    thread.
 
-A prediction (section 3.1) is about how work is divided, not about how busy threads will
-be: when a bottleneck is gone, all of them get more to do.
+A prediction (section 3.1) is about the division of work, not about utilization: when a
+bottleneck is gone, all threads get more to do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from anabranch.metrics.pipeline import ThreadLoad, find_sharing
 
 
 def predict(threads: Sequence[ThreadLoad], port: str) -> dict[str, float]:
-    """Return the work of each thread that comes by a port, and of the new thread.
+    """Return the work of each thread that passes a port, and of the new thread.
 
     The new thread has the name of the port.
 
@@ -61,10 +61,10 @@ def aggregate_utility(threads: Sequence[ThreadLoad], ports: Iterable[str]) -> fl
 def select_bottlenecks(
     threads: Sequence[ThreadLoad], beta: float
 ) -> tuple[ThreadLoad, ...]:
-    """Return the threads that have work to do for `beta` of the time or more.
+    """Return the threads that are busy for `beta` of the time or more.
 
-    In the paper that is their utilization. Where threads share an interpreter, one that
-    waits for its lock is not on a core, but everybody else waits for it.
+    In the paper that is their utilization. If threads share an interpreter, one that
+    waits for its lock is not on a core, but all others wait for it.
 
     >>> loads = ThreadLoad("t0", 0.9, {}), ThreadLoad("t1", 1.0, {})
     >>> [load.thread for load in select_bottlenecks(loads, beta=0.92)]
@@ -76,7 +76,7 @@ def select_bottlenecks(
 def dependent_groups(
     threads: Sequence[ThreadLoad],
 ) -> tuple[tuple[ThreadLoad, ...], ...]:
-    """Return the threads in groups: those that share operators, directly or not.
+    """Return the threads in groups that share operators, directly or not.
 
     >>> a, b = ThreadLoad("a", 1, {"o1": 0.5, "o2": 0.1}), ThreadLoad("b", 1, {"o3": 1})
     >>> c = ThreadLoad("c", 1, {"o2": 0.3})
@@ -114,17 +114,17 @@ def form_candidate(leaf: Matrix, utility: Utility) -> tuple[str, ...] | None:
     return tuple(min(row, key=utility) for row in leaf.rows)
 
 
-Row: TypeAlias = tuple[str, ...]  # the operators that a thread may be split at
+Row: TypeAlias = tuple[str, ...]  # the operators at which a thread may be split
 Utility: TypeAlias = Callable[[str], float]  # of an operator: less is better
 
-HOPELESS = 1.0  # a thread with so much work stays a bottleneck
+HOPELESS = 1.0  # a thread with this much work stays a bottleneck
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A part of the space of solutions; `selected` are the shared operators taken.
+    """A part of the solution space; `selected` are the shared operators taken.
 
-    `paths` are the rows that the search began with: what rules out what.
+    `paths` are the initial rows: they define conflicts.
     """
 
     rows: tuple[Row, ...]
@@ -144,7 +144,7 @@ class Matrix:
         }
 
     def select(self, operator: str) -> Matrix:
-        """Return the solutions with an operator, so without others in its rows.
+        """Return the solutions with an operator, and so without others in its rows.
 
         >>> paths = (("o1", "o2"), ("o2",), ("o1x", "o1"))
         >>> Matrix(paths, paths).select("o2").rows
@@ -172,9 +172,9 @@ class Matrix:
 
 @dataclass
 class Search:
-    """How a tree is searched, and how many of its nodes have been visited.
+    """The configuration of a tree search, and its visited nodes.
 
-    `pruning` gives up a matrix with a row that cannot be helped any more; `sorting`
+    `pruning` drops a matrix with a row that cannot be helped any more; `sorting`
     decides first about the operators that most rows share.
     """
 
@@ -209,10 +209,10 @@ class Search:
 
 @dataclass(frozen=True)
 class Insertion:
-    """What the optimizer found.
+    """The result of the optimizer.
 
-    `places` tells for each thread that is helped where; `utility` is the predicted
-    work of the busiest of them afterwards, and `nodes` what the search cost.
+    `places` has the place for each thread that is helped; `utility` is the predicted
+    work of the busiest of them afterwards, and `nodes` the cost of the search.
     """
 
     places: Mapping[str, str]
@@ -236,7 +236,7 @@ def choose_ports(
     """Return where threads should be inserted, or None if that would not help.
 
     `excluded` operators get no port, but threads that share them still depend on each
-    other. `pruning` and `sorting` change what the search costs, not what is found.
+    other. `pruning` and `sorting` change the cost of the search, not its result.
 
     >>> chain = ThreadLoad("t0", 1.0, {"a": 0.9, "b": 0.6, "c": 0.2})
     >>> choose_ports((chain,))

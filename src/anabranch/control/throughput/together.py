@@ -1,16 +1,18 @@
-"""Choose the next change of threads: a port or a replica more, one less, or one moved.
+"""Chooses the next change of threads: a port or a replica more, one fewer, or one
+moved.
 
 A threaded port divides the path of a thread; one more replica divides the work of a
 region. Both are compared by the predicted work of the busiest thread. Neither is tried
 without a free core, or if the threads would only wait for a lock. If two promise the
 same, the one with fewer threads wins, then the port, since it needs no ordering.
 
-Ports are inserted one after another, and two ports that were best one by one need not be
-the best two. When nothing is left to add, the model knows the cost of each operator, so
-every placement that differs in one port is compared by the load of its busiest core.
+Ports are inserted one after another, and two ports that were best individually need not
+be the best pair. When nothing is left to add, the model knows the cost of each
+operator, so every placement that differs in one port is compared by the load of its
+busiest core.
 
-The replicas that a program started with may not be worth their cost. When nothing else is
-left to try, one of them is removed, if that can lose only little.
+The initial replicas of a program may not be worth their cost. When nothing else is left
+to try, one of them is removed, if that can lose only little.
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ def find_better_placement(
     producers: Producers,
     cores: int,
 ) -> Iterator[tuple[float, str, str | None]]:
-    """Return ports that could go elsewhere or away (None), the most promising first.
+    """Yield ports that could be moved or removed (None), the most promising first.
 
-    With each comes how many times the throughput it promises.
+    Each comes with its predicted speed-up.
 
     >>> from anabranch.metrics.pipeline import InputLoad, ServiceTime
     >>> uses = {("a",): 0.6, ("a", "b"): 0.4, ("c",): 0.1}
@@ -75,7 +77,7 @@ def find_better_placement(
 
 
 def _work_of(pipeline: Pipeline) -> dict[str, float]:
-    """Return the share of a thread's time that each operator takes."""
+    """Return each operator's share of a thread's time."""
     work: dict[str, float] = {}
     for load in pipeline.threads:
         for operator, use in load.own.items():
@@ -86,7 +88,7 @@ def _work_of(pipeline: Pipeline) -> dict[str, float]:
 def share_out(
     work: Mapping[str, float], ports: frozenset[str], producers: Producers
 ) -> dict[str, float]:
-    """Return the work of each thread, by the operator that it begins with.
+    """Return the work of each thread, by its first operator.
 
     >>> chain = {"a": (), "b": ("a",), "c": ("b",)}
     >>> share_out({"a": 1.0, "b": 2.0, "c": 3.0}, frozenset("c"), chain)
@@ -102,21 +104,19 @@ def share_out(
     return loads
 
 
-ALIKE = 0.02  # promises that differ by less are the same
-MOSTLY = (
-    0.5  # of its busy time: a thread that waits so long for the world needs no core
-)
-FIRST_JUMP = 16  # times as many replicas, where they wait
+ALIKE = 0.02  # smaller differences between promises do not count
+MOSTLY = 0.5  # of its busy time: a thread that blocks longer needs no core
+FIRST_JUMP = 16  # times as many replicas, if they block
 JUMP = 4
 LEAST_USE = 0.001  # of a core
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What may be changed: on so many cores, at these places and in these regions.
+    """What may be changed: the cores, the places and the regions.
 
-    `barred` holds what is not to be tried: ports, and what `channels_of` and
-    `fewer_channels_of` name.
+    `barred` has what is not to be tried: ports, and the places named by `channels_of`
+    and `fewer_channels_of`.
     """
 
     cores: int
@@ -128,10 +128,10 @@ class Scope:
 
 @dataclass(frozen=True)
 class Move:
-    """A change to try: what it adds, what comes of it, and why.
+    """A change to try: what it adds, its result, and why.
 
-    `at` tells for each place that is changed the operator to measure at. One that `saves`
-    a thread is kept if nothing is lost by it.
+    `at` has, for each changed place, the operator to measure at. One that `saves` a
+    thread is kept if it loses nothing.
     """
 
     what: str
@@ -156,7 +156,7 @@ def channels_of(region: str) -> str:
 
 
 def fewer_channels_of(region: str) -> str:
-    """Return the place that stands for one replica less of a region."""
+    """Return the place that stands for one replica fewer of a region."""
     return f"fewer replicas of {region}"
 
 
@@ -166,7 +166,7 @@ def choose_move(
     scope: Scope,
     settings: ControlSettings,
 ) -> Move | Stay:
-    """Return the change that promises most, or why there is none."""
+    """Return the most promising change, or why there is none."""
     chosen = _one_more(pipeline, arrangement, scope, settings)
     if isinstance(chosen, Stay):
         elsewhere = _one_port_elsewhere(pipeline, arrangement, scope, settings)
@@ -256,11 +256,11 @@ def _generous(
     scope: Scope,
     settings: ControlSettings,
 ) -> Insertion | None:
-    """Return the optimizer's answer for all threads that would be bottlenecks.
+    """Return the optimizer's answer for all potential bottleneck threads.
 
     A thread just below `beta` becomes the bottleneck once those above are helped, and
     would cost a step of its own. So it is helped as well, as long as that leaves the
-    busiest thread with less.
+    busiest thread with less work.
     """
     seen = {port for load in pipeline.threads for port in load.ports}
     excluded = (seen - scope.places) | scope.barred | arrangement.ports
@@ -328,10 +328,10 @@ def _choose_width(  # noqa: PLR0917 - the whole situation
     scope: Scope,
     settings: ControlSettings,
 ) -> int:
-    """Return how many replicas to try: one more, or many where operators block.
+    """Return how many replicas to try: one more, or many if operators block.
 
-    So many that they would keep the free cores busy; what is tried at once is measured
-    at once.
+    As many as would keep the free cores busy; what is tried at once is measured at
+    once.
     """
     waiting = [load for load in needy if inside[load.thread] and load.blocked]
     if not waiting or any(load.blocked < MOSTLY * load.utilization for load in waiting):
@@ -351,10 +351,10 @@ def _one_channel_less(
     scope: Scope,
     settings: ControlSettings,
 ) -> Move | None:
-    """Return whether a region could do with less, if finding out costs but little.
+    """Return a removal of a replica, if trying it costs little.
 
-    Only where parts of the program run one after the other: what it costs is then
-    known, and the rest of the time does not depend on the replicas.
+    Only if parts of the program run one after the other: then its cost is known, and
+    the rest of the time does not depend on the replicas.
     """
     width, place = arrangement.degree(region), fewer_channels_of(region)
     if width == 1 or place in scope.barred or region not in pipeline.with_fewer:
@@ -374,7 +374,7 @@ def _one_channel_less(
 
 
 def no_port_at(port: str) -> str:
-    """Return the place that stands for a threaded port less."""
+    """Return the place that stands for one threaded port fewer."""
     return f"no port at {port}"
 
 
@@ -384,12 +384,11 @@ def _one_port_less(
     scope: Scope,
     settings: ControlSettings,
 ) -> Move | None:
-    """Return a port that has no effect of its own, if there is one.
+    """Return a port without effect to remove, if there is one.
 
-    Of several ports that were inserted at once, some may have helped and some not; and
-    the work may have moved on. A thread with hardly anything to do is not worth its
-    port, nor is one that could be run by the thread before it without making that a
-    bottleneck.
+    Of several ports inserted at once, only some may have helped; and the work may have
+    shifted. A nearly idle thread is not worth its port, nor is one that the thread
+    before it could run without becoming a bottleneck.
     """
     busy = {load.thread: load.wanted * load.replicas for load in pipeline.threads}
     most = max(busy.values(), default=0.0)
@@ -427,7 +426,7 @@ def _find_loads_without(
 ) -> dict[str, float]:
     """Return for each port the load of the thread that would run its operators too.
 
-    Nothing where that is not known: what blocks, or is a replica's.
+    Ports where that is unknown are left out: blocking threads, and replicas.
     """
     if not scope.producers or arrangement.degrees:
         return {}
@@ -448,10 +447,10 @@ def _one_port_elsewhere(
     scope: Scope,
     settings: ControlSettings,
 ) -> Move | None:
-    """Return a port to move or to remove, since the work would be divided better.
+    """Return a port to move or to remove for a better division of work.
 
-    Not where some of the work is that of replicas, or blocks, or waits for a lock: then
-    what an operator costs does not tell what its thread can do.
+    Not if some of the work belongs to replicas, or blocks, or waits for a lock: then an
+    operator's cost does not determine its thread's speed.
     """
     uncertain = any(load.blocked or load.replicas > 1 for load in pipeline.threads)
     if not scope.producers or uncertain or arrangement.degrees:
@@ -482,14 +481,14 @@ def _one_port_elsewhere(
 
 
 def _measure_barred_share(scope: Scope) -> float:
-    """Return which share of the ports has been tried in vain."""
+    """Return the share of the ports that have been tried in vain."""
     return len(scope.barred & scope.places) / max(1, len(scope.places))
 
 
 def predict_gain(pipeline: Pipeline, after: Pipeline, cores: int) -> float:
-    """Return how many times the throughput a change promises, by the model.
+    """Return the predicted speed-up of a change.
 
-    The busiest thread sets the pace, unless the cores or the interpreter's lock do.
+    The busiest thread sets the pace, unless the cores or the interpreter lock do.
 
     >>> from anabranch.metrics.pipeline import InputLoad, ServiceTime
     >>> uses = {("a",): 0.5, ("a", "b"): 0.5}

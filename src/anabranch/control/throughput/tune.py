@@ -1,12 +1,14 @@
-"""The loop of the throughput goal: profile, decide, act, evaluate, keep or revert (section 5).
+"""The loop of the throughput goal: profile, decide, act, evaluate, keep or revert
+(section 5).
 
 The controller starts with the program as it is and adds threads as long as each one
-raises the throughput where it was added. A change that did not is reverted and not tried
-again. The controller rests when nothing promises a gain, and resumes when the throughput
-shifts, or the work moves from one operator to another: the paper leaves that open.
+raises the throughput where it was added. A change that did not is reverted and not
+tried again. The controller rests when nothing promises a gain, and resumes when the
+throughput shifts, or the work moves from one operator to another: the paper leaves that
+open.
 
-Every decision is a pure function in a file of its own. All the waiting is behind the
-`Actuator` protocol, which engines satisfy: so the same controller adapts a program in
+Every decision is a pure function in a file of its own. All waiting is behind the
+`Actuator` protocol, which engines implement: so the same controller adapts a program in
 real time, epoch by epoch, or in a simulator that takes no time at all.
 """
 
@@ -25,7 +27,7 @@ from anabranch.plan.plan import Arrangement
 
 
 class Actuator(Protocol):
-    """A running program that can be watched and rearranged.
+    """A running program that can be observed and rearranged.
 
     None instead of an answer means that the program has ended.
     """
@@ -36,7 +38,7 @@ class Actuator(Protocol):
 
     @property
     def cores(self) -> int:
-        """How many cores it may use."""
+        """The number of cores it may use."""
 
     @property
     def places(self) -> frozenset[str]:
@@ -48,30 +50,31 @@ class Actuator(Protocol):
 
     @property
     def producers(self) -> Mapping[str, tuple[str, ...]]:
-        """The producers of each operator; empty where ports are not to be moved."""
+        """The producers of each operator; empty if ports are not to be moved."""
 
     @property
     def arrangement(self) -> Arrangement:
-        """How it is arranged now."""
+        """The present arrangement."""
 
     def arrange(self, arrangement: Arrangement) -> str | None:
-        """Put an arrangement into effect; return how that went, in words."""
+        """Put an arrangement into effect; return the outcome, in words."""
 
     def profile(self) -> Pipeline | None:
-        """Watch its threads for a while."""
+        """Observe its threads for a while."""
 
     def rates(self) -> Rates | None:
-        """Watch its throughput for a while, without a profiler."""
+        """Observe its throughput for a while, without a profiler."""
 
     def glance(self) -> tuple[Rates, Pipeline] | None:
-        """Watch both for a moment, where a moment tells something; else None."""
+        """Observe both for a moment, if a moment is enough; else None."""
 
 
 class Rejections:
-    """Places that did not help: for good, or only in the arrangement they were tried in.
+    """Places that did not help: for good, or only in the arrangement they were tried
+    in.
 
     Per arrangement the controller is less likely to get stuck at a local optimum, since
-    a port may help once others are there; but it tries more, and remembers more.
+    a port may help once others are there; but it tries and remembers more.
 
     >>> listed, bare = Rejections(per_arrangement=True), Arrangement()
     >>> listed.add({"b"}, bare)
@@ -88,11 +91,11 @@ class Rejections:
         return self._listed.get(self._key(arrangement), frozenset())
 
     def add(self, places: Collection[str], arrangement: Arrangement) -> None:
-        """Note what did not help when it was tried in an arrangement."""
+        """Record what did not help when it was tried in an arrangement."""
         self._listed[self._key(arrangement)] = self.at(arrangement).union(places)
 
     def clear(self) -> None:
-        """Forget everything: the workload is another one."""
+        """Forget everything: the workload has changed."""
         self._listed.clear()
 
     def _key(self, arrangement: Arrangement) -> Arrangement | None:
@@ -102,7 +105,7 @@ class Rejections:
 class Controller:
     """Adapts one program.
 
-    `advance` does one round and tells whether the program still runs; `run` goes on
+    `advance` does one round and tells whether the program still runs; `run` continues
     until it has ended. `history` may be read from other threads.
     """
 
@@ -119,9 +122,9 @@ class Controller:
         self._rejected = Rejections(
             per_arrangement=self._settings.reject_per_arrangement
         )
-        self._first: Arrangement | None = None  # what it began with
+        self._first: Arrangement | None = None  # the initial arrangement
         self._known: Rates | None = None  # of the present arrangement, if measured
-        self._shifted = 0  # measurements in a row that were unlike those before
+        self._shifted = 0  # consecutive measurements that differed from those before
         self._shares: Mapping[str, float] | None = None  # of operators, when it settled
         self._rounds = 0  # since the last profile
         self._begun = False
@@ -134,7 +137,7 @@ class Controller:
         return self._actuator.now_s
 
     def find_shares(self) -> dict[str, float]:
-        """Return the share of the work that each operator had when last profiled."""
+        """Return each operator's share of the work when last profiled."""
         return {} if self._profile is None else self._profile.shares()
 
     def run(self) -> None:
@@ -147,9 +150,9 @@ class Controller:
         return self._watch() if self.settled else self._seek()
 
     def _begin(self) -> bool | None:
-        """Help operators that block at once: a moment shows that they do.
+        """Help blocking operators at once: a moment shows that they block.
 
-        None where they do not.
+        None if they do not.
         """
         self._begun = True
         seen = self._actuator.glance()
@@ -206,7 +209,7 @@ class Controller:
                 return self._attempt(move, arrangement, before)
 
     def _attempt(self, move: Move, earlier: Arrangement, before: Rates) -> bool:
-        """Make a change, measure it, and keep what of it has helped."""
+        """Make a change, measure it, and keep what has helped."""
         at_s = self._actuator.now_s
         how = self._actuator.arrange(move.to)
         after = None if how is None else self._measure(before, move.at.values())
@@ -232,7 +235,7 @@ class Controller:
         return self._take_back(move, idle, earlier, gains)
 
     def _measure(self, before: Rates, operators: Collection[str]) -> Rates | None:
-        """Measure a change; longer, as long as what looks like a gain may be chance."""
+        """Measure a change; longer while an apparent gain may be chance."""
         least = self._settings.least_gain
         after = self._actuator.rates()
         for _ in range(self._settings.measurements - 1):
@@ -257,7 +260,7 @@ class Controller:
             kept = move.to.without_ports(idle)
             self._known = None
         several = len(idle) > 1 and not move.saves
-        if several:  # each of them may help where all together do not
+        if several:  # each of them may help although all together do not
             self._alone = tuple(_alone(move, port) for port in sorted(idle))
         else:
             self._rejected.add(idle, earlier)
@@ -271,7 +274,7 @@ class Controller:
         return True
 
     def _watch(self) -> bool:
-        """Look whether the workload is still the one that was settled for."""
+        """Check whether the workload is still the one that was settled for."""
         now = self._actuator.rates()
         if now is None:
             return False
@@ -299,7 +302,7 @@ class Controller:
         return self._reconsider(now)
 
     def _find_shift(self, before: Rates, now: Rates) -> str | None:
-        """Return where throughput is another one than it was, if anywhere."""
+        """Return where the throughput has shifted, if anywhere."""
         moved = {name: self._gain(before, now, name) for name in before.at}
         most = max(moved, key=lambda name: abs(moved[name].ratio - 1), default=None)
         if most is None or not _has_shifted(moved[most], self._settings.shift):
@@ -307,7 +310,7 @@ class Controller:
         return f"throughput at {most} has shifted: {moved[most]}"
 
     def _find_other_work(self, profile: Pipeline) -> str | None:
-        """Return which operator has another share of the work than it had, if one has."""
+        """Return the operator whose share of the work has changed, if any."""
         before, now = self._shares or {}, profile.shares()
         if not before or not now:
             return None
@@ -321,7 +324,7 @@ class Controller:
         )
 
     def _reconsider(self, before: Rates) -> bool:
-        """Try without all that was added: it was added for another workload."""
+        """Try without all additions: they were made for another workload."""
         present = self._actuator.arrangement
         if self._first in (None, present):
             return True
