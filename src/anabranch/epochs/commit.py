@@ -38,7 +38,8 @@ _MANY = 1024  # files of state in a record
 class Done:
     """A finished epoch: its tasks' reports, and items for driver sinks.
 
-    `finished` is the operator whose last outputs it carried, if any, and `ended` the
+    `finished` is the operator whose last outputs it carried, if any (`finishing`, if it
+    carried some of them), and `ended` the
     number for the next such outputs. `begun` are the incomplete groups, by unit, and
     `buckets` the number of buckets. `shared` is what all replicas of an operator see
     alike, pickled.
@@ -52,6 +53,7 @@ class Done:
     begun: Mapping[str, Begun] = field(default_factory=dict)
     buckets: int = FEWEST_BUCKETS
     shared: Mapping[str, bytes] = field(default_factory=dict)
+    finishing: tuple[str, str] | None = None
 
 
 class Books:
@@ -178,6 +180,7 @@ class Books:
             positions=dict(self.positions),
             ended=done.ended,
             finished=finished,
+            finishing=done.finishing,
             read=dict(self.read),
             delivered=delivered,
             parts=parts,

@@ -81,7 +81,7 @@ class ResultLimit:
 
     def __init__(self, most_bytes: float) -> None:
         self.most_bytes = most_bytes
-        self.items = MOST_ITEMS
+        self.items = self._most = MOST_ITEMS
         self._recent: deque[float] = deque(maxlen=2)  # bytes of an item
 
     def note(self, taken: int, result_bytes: int) -> None:
@@ -90,7 +90,11 @@ class ResultLimit:
             self._recent.append(result_bytes / taken)
             largest = max(self._recent)
             fitting = _SAFE * self.most_bytes / largest if largest else MOST_ITEMS
-            self.items = max(1, int(min(MOST_ITEMS, fitting)))
+            self.items = max(1, int(min(self._most, fitting)))
+
+    def refuse(self, taken: int) -> None:
+        """Record an epoch that failed because its results did not fit."""
+        self.items = self._most = max(1, taken // 2)
 
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

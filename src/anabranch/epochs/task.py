@@ -6,8 +6,10 @@ import contextlib
 import gc
 import math
 import pickle
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,6 +33,7 @@ from anabranch.operators.clock import IdlePorts
 from anabranch.runtime.ambient import AmbientSettings
 from anabranch.runtime.births import Births
 from anabranch.runtime.failures import Failure
+from anabranch.runtime.keys import rank_bytes
 from anabranch.runtime.verify.rehearsal import Rehearse, Sample
 from anabranch.runtime.verify.verifier import Refutation, Verdicts, Verify
 
@@ -292,15 +295,52 @@ class ProcessRows:
 
 
 @dataclass(frozen=True)
+class KeySpan:
+    """Keys that give their last outputs: by rank, behind `after` and up to `until`.
+
+    Of the keys behind these, a replica tells the rank of the one that completes the next
+    `most`, if it has more than that. Without `until`, such a replica gives nothing yet.
+    """
+
+    most: int
+    after: bytes = b""
+    until: bytes | None = None
+
+    def choose(self, keys: Sequence[Any]) -> tuple[Sequence[Any], bytes | None]:
+        """Return the keys of a replica that are in the span, and that rank.
+
+        >>> span = KeySpan(2, until=rank_bytes((1,)))
+        >>> span.choose([3, 0, 4, 1, 2]) == ([0, 1], rank_bytes((3,)))
+        True
+        >>> KeySpan(2).choose([3, 0, 4]) == ([], rank_bytes((3,)))
+        True
+        """
+        if not self.after and self.until is None and len(keys) <= self.most:
+            return keys, None
+        ranks = sorted(((rank_bytes((k,)), k) for k in keys), key=itemgetter(0))
+        begin = bisect_right(ranks, self.after, key=itemgetter(0))
+        if self.until is None:
+            if len(ranks) - begin > self.most:
+                return [], ranks[begin + self.most - 1][0]
+            return [key for _, key in ranks[begin:]], None
+        end = bisect_right(ranks, self.until, key=itemgetter(0))
+        chosen = [key for _, key in ranks[begin:end]]
+        more = len(ranks) - end > self.most
+        return chosen, ranks[end + self.most - 1][0] if more else None
+
+
+@dataclass(frozen=True)
 class FinishOperators:
     """Collects the last outputs of operators at the end of the stream; nothing consumes
     them.
 
-    Those in `held` return their contents instead: the driver runs their rounds.
+    Those in `held` return their contents instead: the driver runs their rounds. Where
+    there may be many keys, `spans` say which of them give theirs.
     """
 
     operators: tuple[str, ...]
     held: frozenset[str] = frozenset()
+    spans: Mapping[str, KeySpan] = field(default_factory=dict)  # by operator
 
 
 @dataclass(frozen=True)
@@ -378,6 +418,7 @@ class Report:
     finished: Mapping[str, Sequence[tuple[bytes, list[Any]]]] = field(
         default_factory=dict
     )  # operator -> its last outputs, with sort keys
+    bounds: Mapping[str, bytes] = field(default_factory=dict)  # see `KeySpan`
     error: BaseException | None = None
     cause: BaseException | None = None  # of `error`: it is not pickled with it
     refuted: tuple[Refutation, ...] = ()

@@ -34,7 +34,8 @@ class Kernel(ABC):
     `stateful`: `open` returns a fresh state. `routed`: outputs are pairs of an output
     port and an item. `forwards_punctuation`: a punctuation goes on to the consumers.
     `handles_punctuation`: `punctuation(state)` is called at each of them, in key order.
-    `finishes`: `finish(state)` may have outputs. `forwards_clock`: an advance of the
+    `finishes`: `finish(state)` may have outputs. `ends_by_key`: at
+    the end each key has one turn, independent of the others. `forwards_clock`: an advance of the
     clock goes on where a punctuation would. `handles_clock`: `advance(state, sign,
     port)` is called at each of them. `makes_clock`: there are advances among the
     outputs. `decides_on`: the attribute by which `find_deciding` judges items; None: by
@@ -46,6 +47,7 @@ class Kernel(ABC):
     forwards_punctuation: bool = True
     handles_punctuation: bool = False
     finishes: bool = False
+    ends_by_key: bool = True
     forwards_clock: bool = True
     handles_clock: bool = False
     makes_clock: bool = False

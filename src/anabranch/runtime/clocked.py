@@ -87,6 +87,7 @@ class ClockedKernel(Kernel):
 
     stateful: ClassVar[bool] = True
     finishes = True
+    ends_by_key = False
     handles_clock = True
     makes_clock = True
     forwards_clock = False

@@ -214,15 +214,19 @@ class Program:
         """The items of each stream, inside and at the ends, in the counted batches."""
         return {edge: self._counts[n] for edge, n in self._text.streams.items()}
 
-    def finish(self, operator: str) -> list[tuple[bytes, list[Any]]]:
-        """Return an operator's outputs at the end of the stream.
+    def finish(
+        self, operator: str, keys: Iterable[Any] | None = None
+    ) -> list[tuple[bytes, list[Any]]]:
+        """Return an operator's outputs at the end of the stream, of all keys or some.
 
         Each comes with bytes that order the outputs of all its replicas.
         """
         op = self.graph[operator]
         kernel = kernel_of(op)
         outputs = []
-        for key, state in self.states[operator].items():
+        states = self.states[operator]
+        found = states.items() if keys is None else ((key, states[key]) for key in keys)
+        for key, state in found:
             for turn in kernel.endings(key, state):
                 try:
                     made = list(turn.run())

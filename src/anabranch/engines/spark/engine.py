@@ -41,7 +41,7 @@ from anabranch.engines.spark.session import (
     is_on_this_machine,
     open_session,
 )
-from anabranch.engines.spark.workers import Tasks, engine_error
+from anabranch.engines.spark.workers import Tasks, engine_error, is_too_large
 from anabranch.engines.thread import RunningThread
 from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.program import program_of, refuse_hidden_state
@@ -486,7 +486,14 @@ class SparkRun(RunningThread):
                 # For rows that have not arrived yet.
                 self._stopping.wait(min(IDLE_S, self._pace_s))
                 continue
-            epochs = self._run_next(waiting.popleft(), epochs, intakes)
+            epoch = waiting.popleft()
+            try:
+                epochs = self._run_next(epoch, epochs, intakes)
+            except Exception as error:
+                if not (taking.is_early and self._takes_fewer(error, epoch, epochs)):
+                    raise
+                waiting.clear()
+                taking.go_back(epoch.taken)
         self._books.tell_the_rest()
         complete = self._goes_on() and epochs.finish(self._goes_on)
         self._restore_states(epochs)
@@ -519,6 +526,24 @@ class SparkRun(RunningThread):
                 f"{RESULT_LIMIT} is {self._limit.most_bytes:.0f} bytes",
                 "an epoch of more could fail",
             )
+
+    def _takes_fewer(self, error: Exception, epoch: NextEpoch, epochs: Epochs) -> bool:
+        """Have epochs take fewer items if the results of one were too large.
+
+        Not if units ran in the driver: what they have done cannot be taken back.
+        """
+        asked = min(epoch.asked, epoch.taken.rows)
+        if not is_too_large(error) or asked < 2 or epochs.in_driver_too:  # noqa: PLR2004 - one cannot be divided
+            return False
+        self._limit.refuse(asked)
+        self._is_limited = True
+        self._note(
+            f"epochs take at most {self._limit.items} items",
+            f"the results of {epoch.taken.rows} were larger than {RESULT_LIMIT}, "
+            f"{self._limit.most_bytes:.0f} bytes",
+            "nothing of that epoch was published; its items are taken again",
+        )
+        return True
 
     def _restore_states(self, epochs: Epochs) -> None:
         """Restore lifted states to the user's variables, as of the last commit."""

@@ -22,7 +22,7 @@ from anabranch.engines.spark.residence import Residence
 from anabranch.engines.spark.session import describe_python, for_queries, row_by_row
 from anabranch.engines.spark.stage_plan import Run, StagePlans, StageShape
 from anabranch.engines.spark.worker import Runner, run_task
-from anabranch.engines.spark.workers import TRIES, Tasks, is_loss
+from anabranch.engines.spark.workers import TRIES, Tasks, is_loss, is_too_large
 from anabranch.epochs.checkpoint.record import FEWEST_BUCKETS, Begun, Record
 from anabranch.epochs.commit import Books, Done
 from anabranch.epochs.division import (
@@ -58,6 +58,7 @@ from anabranch.epochs.task import (
     EpochTask,
     FinishOperators,
     InjectOutputs,
+    KeySpan,
     Mode,
     ProcessRows,
     Report,
@@ -79,6 +80,7 @@ from anabranch.runtime.verify.verifier import Refutation, Verifier
 Tell = Callable[[str, str, str], object]  # what is done, why, and the effect
 RunRounds = Callable[[list[Any]], list[Any]]  # from the items of a window
 
+MOST_KEYS = 1 << 20  # whose last outputs the driver takes at a time
 NONE = range(0)  # levels of the stage behind the last
 COST_RUNS = 3  # the fastest counts
 LEAST_S = 0.0002  # cost of a stage or a task
@@ -133,6 +135,8 @@ class Epochs:
         self._flights: deque[Flight] = deque()  # epochs that have begun, oldest first
         self._ended = END
         self._finished: set[str] = set()
+        self._finishing: tuple[str, str] | None = None  # as in `Record`
+        self._most_keys = MOST_KEYS
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
         self._buckets = FEWEST_BUCKETS
         self._begun: Mapping[str, Begun] = {}
@@ -174,7 +178,7 @@ class Epochs:
     @property
     def finishing(self) -> bool:
         """Whether operators have given their last outputs; no rows may follow them."""
-        return bool(self._finished)
+        return bool(self._finished or self._finishing)
 
     def resume(self, record: Record | None, turn: int) -> None:
         """Resume from a checkpoint's record; turns are numbered from `turn` on."""
@@ -184,6 +188,7 @@ class Epochs:
             self._versions = record.versions
             self._ended = END if record.ended is None else record.ended
             self._finished = set(record.finished)
+            self._finishing = record.finishing
             self._begun = record.begun
             self._shared = {
                 name: self.runner.pickler.loads(shared)
@@ -203,12 +208,12 @@ class Epochs:
     def begin_anew(self) -> None:
         """Forget all states: another run of the program follows."""
         self._versions, self._begun, self._shared = {}, {}, {}
-        self._ended, self._finished = END, set()
+        self._ended, self._finished, self._finishing = END, set(), None
 
     @property
     def why_not_again(self) -> str | None:
         """Why the last epoch cannot run again with another layout, or None."""
-        if self._in_driver_too:
+        if self.in_driver_too:
             return "what the driver has run of this epoch cannot be taken back"
         if any(self._versions.values()) or self._begun or self._finished:
             return "states of earlier epochs would have to move"
@@ -437,14 +442,14 @@ class Epochs:
             and name not in self._finished
         ]
         # In the driver, an operator's last outputs cannot be undone.
-        together = not self._in_driver_too
+        together = not self.in_driver_too
         answers: dict[str, list[Report]] = {}
         while waiting:
             name, *others = waiting
             if not go_on():
                 return False
             if name not in answers:
-                found = self._ask(waiting if together else [name])
+                found = self._ask_all(waiting if together else [name])
                 together = found is not None
                 if found is None:
                     continue
@@ -452,13 +457,92 @@ class Epochs:
             reports = answers.pop(name)
             if name in self.rounds:
                 reports = self._run_rounds(name, reports)
-            if self._inject(name, reports):
+            given = self._give_last_outputs(name, reports, go_on)
+            if given is None:
+                return False
+            if given:
                 answers = {
                     other: reports
                     for other, reports in answers.items()
                     if name not in ancestors(self._layout.graph, other)
                 }
             waiting = others
+        return True
+
+    def _give_last_outputs(
+        self, name: str, reports: list[Report], go_on: Callable[[], bool]
+    ) -> bool | None:
+        """Run an operator's last outputs through the rest; return whether it has any.
+
+        Where it has many keys, that takes several epochs, each for a span of the keys in
+        the order of their ranks. None if it was stopped on the way.
+        """
+        given = False
+        until: bytes | None = None  # of the keys that have reported
+        while True:
+            bound = min(
+                (r.bounds[name] for r in reports if name in r.bounds), default=None
+            )
+            if until is None and bound is None:
+                self._finishing = None
+                return self._inject(name, reports) or given
+            if until is not None:
+                self._finishing = name, until.hex()
+                given |= self._inject(name, reports)
+                if not go_on():
+                    return None
+            until, reports = self._ask_span(name, bound)
+
+    def _ask_span(
+        self, name: str, until: bytes | None
+    ) -> tuple[bytes | None, list[Report]]:
+        """Ask an operator for the last outputs of its next keys, up to a rank if any.
+
+        If they are more than the driver can take, ask how far fewer of them go.
+        """
+        while True:
+            try:
+                found = self._ask([name], spans=self._find_spans([name], until))
+            except Exception as error:
+                if not self._asks_fewer(error):
+                    raise
+                until = None
+            else:
+                return until, (found or {})[name]
+
+    def _ask_all(self, names: Sequence[str]) -> dict[str, list[Report]] | None:
+        """Ask operators for their last outputs; those with many keys tell how far."""
+        while True:
+            try:
+                return self._ask(names, spans=self._find_spans(names, None))
+            except Exception as error:
+                if not self._asks_fewer(error):
+                    raise
+
+    def _find_spans(
+        self, names: Iterable[str], until: bytes | None
+    ) -> dict[str, KeySpan]:
+        """Return the keys that operators are asked for; those in the driver have all."""
+        spans = {}
+        for name in names:
+            unit = self._layout.unit_of[name]
+            if not unit.in_driver:
+                most = max(1, self._most_keys // self._division.channels[unit.number])
+                done = self._finishing
+                after = bytes.fromhex(done[1]) if done and done[0] == name else b""
+                spans[name] = KeySpan(most, after, until)
+        return spans
+
+    def _asks_fewer(self, error: Exception) -> bool:
+        """Ask for the last outputs of fewer keys at a time, if they were too large."""
+        if not is_too_large(error) or self._most_keys == 1 or self.in_driver_too:
+            return False
+        self._most_keys = max(1, self._most_keys // 8)
+        self.tell(
+            f"the last outputs of at most {self._most_keys} keys are taken at a time",
+            "those of more keys are larger than spark.driver.maxResultSize",
+            "the end of the stream takes more epochs",
+        )
         return True
 
     def _run_rounds(self, name: str, reports: list[Report]) -> list[Report]:
@@ -486,7 +570,11 @@ class Epochs:
         return [replace(reports[0], finished={name: [(b"", outputs)]})]
 
     def _ask(
-        self, names: Sequence[str], *, held: bool = True
+        self,
+        names: Sequence[str],
+        *,
+        held: bool = True,
+        spans: Mapping[str, KeySpan] | None = None,
     ) -> dict[str, list[Report]] | None:
         """Ask operators for their last outputs; return their reports.
 
@@ -497,7 +585,9 @@ class Epochs:
 
         def ask() -> list[Row]:
             self._flights.clear()
-            task = self._task(FinishOperators(tuple(names), frozenset(sharing)))
+            task = self._task(
+                FinishOperators(tuple(names), frozenset(sharing), spans or {})
+            )
             levels = sorted({self._layout.unit_of[name].level for name in names})
             here = range(levels[0], levels[-1] + 1)
             if self._layout.unit_of[names[0]].in_driver:
@@ -661,7 +751,7 @@ class Epochs:
             self._base,
             reports,
             sunk,
-            after,
+            after if self._finishing is None else None,
             self._ended,
             self._begun,
             self._buckets,
@@ -669,6 +759,7 @@ class Epochs:
                 name: self.runner.pickler.dumps_state(s)
                 for name, s in self._shared.items()
             },
+            self._finishing if after is not None else None,
         )
         began_s = time.monotonic()
         self._snapshots = self._books.took(done)
@@ -720,7 +811,7 @@ class Epochs:
         before it; driver sinks then get what precedes it. Nothing is repeated if units
         ran in the driver: that would be visible.
         """
-        while error.place is not None and not self._in_driver_too:
+        while error.place is not None and not self.in_driver_too:
             until = error.place
             rows = self._retry(lambda: go(until))  # noqa: B023 - called at once
             try:
@@ -781,12 +872,13 @@ class Epochs:
             except Exception as error:
                 # The effects of a unit in the driver cannot be undone; and cancelled
                 # workers are not lost.
-                if self._in_driver_too or self._tasks.cancelled or not is_loss(error):
+                if self.in_driver_too or self._tasks.cancelled or not is_loss(error):
                     raise
         return run()
 
     @property
-    def _in_driver_too(self) -> bool:
+    def in_driver_too(self) -> bool:
+        """Whether the driver runs units too, which cannot run again."""
         return any(unit.in_driver for unit in self._layout.units)
 
     def _levels(

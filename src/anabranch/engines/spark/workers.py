@@ -65,6 +65,11 @@ def is_loss(error: BaseException) -> bool:
     return isinstance(error, LostError) or any(sign in text for sign in _SIGNS)
 
 
+def is_too_large(error: BaseException) -> bool:
+    """Tell whether a Spark job ended because the driver may not take its results."""
+    return _TOO_LARGE in str(error)
+
+
 def engine_error(error: BaseException) -> EngineError | None:
     """Return the user's error for a failure of Spark or of a disk.
 

@@ -272,6 +272,12 @@ def rename_record(record: Record, renames: Renames) -> Record:
         positions=_rename_keys(record.positions, renames),
         read=_rename_keys(record.read, renames),
         finished=tuple(renames.get(name, name) for name in record.finished),
+        finishing=None
+        if record.finishing is None
+        else (
+            renames.get(record.finishing[0], record.finishing[0]),
+            record.finishing[1],
+        ),
         shared=_rename_keys(record.shared, renames),
     )
 

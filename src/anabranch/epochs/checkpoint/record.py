@@ -127,7 +127,7 @@ class Record:
     """The job after an epoch.
 
     `finished` are the operators that have finished, and `ended` numbers their last
-    outputs. `parts` are the files, as their tasks named them, that this epoch adds to
+    outputs. `finishing` is one that has in part: its keys up to a rank, in hex. `parts` are the files, as their tasks named them, that this epoch adds to
     each sink; `part_counts` is the total with them. `sums` are the parts published
     last, and `listed` names the file that lists those before them. `delivery` is the
     digest of the items waiting for external sinks. `begun` are the incomplete groups of
@@ -142,6 +142,7 @@ class Record:
     positions: Mapping[str, Any] = field(default_factory=dict)
     ended: int | None = None
     finished: tuple[str, ...] = ()
+    finishing: tuple[str, str] | None = None
     complete: bool = False
     read: Mapping[str, int] = field(default_factory=dict)
     delivered: Mapping[str, int] = field(default_factory=dict)
@@ -308,6 +309,8 @@ def to_json(record: Record) -> bytes:
             name: b64encode(one).decode() for name, one in record.shared.items()
         },
     }
+    if record.finishing is None:  # a release that does not know it can read the rest
+        del data["finishing"]
     return json.dumps(data, separators=(",", ":")).encode()
 
 
@@ -326,6 +329,8 @@ def from_json(data: bytes) -> Record:
     if found.get("listed") is not None:
         found["listed"] = PartList(*found["listed"])
     found["finished"] = tuple(found["finished"])
+    if found.get("finishing") is not None:
+        found["finishing"] = tuple(found["finishing"])
     found["parts"] = {sink: tuple(parts) for sink, parts in found["parts"].items()}
     found["manifests"] = tuple(PartList(*one) for one in found.get("manifests", ()))
     found["logs"], found["snapshots"] = files_from_data(found)

@@ -17,7 +17,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -187,13 +187,15 @@ CLOSING_S = 5.0  # how long an ending job waits for the read-ahead
 class Taken:
     """The rows of an epoch, the position of each source after them, and the backlog.
 
-    `asked` is the number of rows requested of each source.
+    `asked` is the number of rows requested of each source. The sources stood `before`
+    them, which is known where rows can be taken again.
     """
 
     asked: int
     pieces: Mapping[str, list[Piece]]
     positions: Mapping[str, Any]
     waiting: int | None
+    before: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -216,6 +218,7 @@ class Taking:
         self._intakes = intakes
         # Whether rows may be taken before they are needed.
         self.is_early = all(intake.any_time for intake in intakes.values())
+        self._at: Mapping[str, Any] = self._find_positions() if self.is_early else {}
         self._begin = begin
         self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
         self._next: Future[Taken] | None = None
@@ -251,6 +254,15 @@ class Taking:
             take = Ambient().bind(self._take)
             self._asked.put(_Asked(self._next, partial(take, rows, parts)))
 
+    def go_back(self, taken: Taken) -> None:
+        """Stand before rows that were taken, which will be taken again."""
+        if self._next is not None:
+            wait([self._next])
+            self._next = None
+        for name, position in taken.before.items():
+            self._intakes[name].seek(position)
+        self._at = taken.before
+
     def close(self) -> None:
         """Take no more."""
         self._asked.put(None)
@@ -268,6 +280,7 @@ class Taking:
 
     def _take(self, rows: int, parts: int) -> Taken:
         exactly = len(self._intakes) > 1
+        before = self._at
         pieces = {
             name: self._take_from(name, rows, parts, exactly=exactly)
             for name, intake in self._intakes.items()
@@ -275,12 +288,17 @@ class Taking:
         }
         known = [intake.waiting() for intake in self._intakes.values()]
         counts = [count for count in known if count is not None]
+        self._at = self._find_positions()
         return Taken(
             rows,
             {name: found for name, found in pieces.items() if found},
-            {name: intake.position() for name, intake in self._intakes.items()},
+            self._at,
             sum(counts) if counts else None,
+            before,
         )
+
+    def _find_positions(self) -> dict[str, Any]:
+        return {name: intake.position() for name, intake in self._intakes.items()}
 
     def _take_from(
         self, name: str, rows: int, parts: int, *, exactly: bool

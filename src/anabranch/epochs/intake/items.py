@@ -112,6 +112,7 @@ class ListedIntake(Intake):
         return {"at": self._at}
 
     def seek(self, position: Any) -> None:
+        self._let_go(self._sent)
         self._at = self._before = self._sent = at = position["at"]
         if isinstance(self._items, Sequence):
             there = len(self._items)

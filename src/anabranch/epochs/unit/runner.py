@@ -672,20 +672,29 @@ class UnitRunner:
 
     def _finish(self, mode: FinishOperators, channel: int) -> Report:
         finished: dict[str, Sequence[tuple[bytes, list[Any]]]] = {}
+        bounds: dict[str, bytes] = {}
         for name in mode.operators:
             if name not in self._unit.operators:
                 continue
             if name in self._stored:
                 self._stored[name].load_all()
+            program = self.programs.whole(name)
+            span = mode.spans.get(name)
             if name in mode.held:
                 finished[name] = [(b"", self._states[name][()])]
+            elif span is None or not kernel_of(self._layout.graph[name]).ends_by_key:
+                finished[name] = program.finish(name)
             else:
-                finished[name] = self.programs.whole(name).finish(name)
+                keys, bound = span.choose(list(self._states[name]))
+                finished[name] = program.finish(name, keys)
+                if bound is not None:
+                    bounds[name] = bound
         return Report(
             self._unit.number,
             channel,
             failures=self._describe_failures(),
             finished=finished,
+            bounds=bounds,
         )
 
     def _receive(
