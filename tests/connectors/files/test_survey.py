@@ -15,8 +15,7 @@ from anabranch.epochs.intake.files import FileIntake
 from anabranch.epochs.intake.intake import FilePiece, Surveyed, SurveyPiece
 from anabranch.operators.sources import ReadFiles
 from tests import needs
-from tests.engines.spark.imitation import Cluster, imitated
-from tests.engines.spark.test_result_limit import undisturbed
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
 CSV = RowFormat(quoted=True)
 HEADER = b"name,text\n"
