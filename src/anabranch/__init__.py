@@ -76,8 +76,8 @@ if _typing.TYPE_CHECKING:
 
     __version__: str
 
-# What writes a program is loaded at once, what runs it when it is first used: most
-# processes, such as the workers of Spark, need little of it.
+# Names for writing a program are loaded at once, those for running it on first use:
+# most processes, such as Spark workers, need little of it.
 _LATER = {
     "Compilation": "compiler.compile:Compilation",
     "Job": "job:Job",
@@ -176,7 +176,7 @@ def _find_version() -> str:
     metadata = _importlib.import_module("importlib.metadata")
     try:
         return str(metadata.version("anabranch"))
-    except metadata.PackageNotFoundError:  # a copy of the source that is not installed
+    except metadata.PackageNotFoundError:  # a source tree that is not installed
         return "0+unknown"
 
 

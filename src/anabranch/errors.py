@@ -16,8 +16,8 @@
     │   └── RefutedError   an operator that ran in parallel turned out to have state
     └── DashboardError     a dashboard has no port to be served on, or no record to show
 
-A message says what must hold; what came instead; what to do about it. Each class has a
-`code`, which the command line shows and under which `docs/errors.md` explains it.
+A message says what must hold; what was found instead; what to do about it. Each class
+has a `code`, which the command line shows and under which `docs/errors.md` explains it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class AnabranchError(Exception):
     """The base of every error that Anabranch raises.
 
     `place` is the number of the source item behind it, and that of the source if there
-    are several, where this is known.
+    are several, if known.
     """
 
     code: ClassVar[str] = "AB00"
@@ -39,7 +39,7 @@ class AnabranchError(Exception):
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with a program, and how to mend it."""
+    """One fault of a program, and how to fix it."""
 
     operator: str
     text: str
@@ -82,7 +82,7 @@ class LoopError(AnabranchError):
 
 
 class PlanError(AnabranchError):
-    """A plan breaks a rule that must hold of any plan."""
+    """A plan breaks a rule that every plan must obey."""
 
     code = "AB13"
 
@@ -95,7 +95,7 @@ class OperatorError(AnabranchError):
 
 
 class LateItemError(OperatorError):
-    """An item arrived after the time window that it belongs to had been emitted."""
+    """An item arrived after its time window had been emitted."""
 
     code = "AB21"
 
@@ -109,7 +109,7 @@ class InputError(AnabranchError):
 class OutputError(AnabranchError):
     """A sink could not be written.
 
-    `lasting` tells that no other item could be written either.
+    `lasting` if no other item could be written either.
     """
 
     lasting: bool = False
@@ -118,19 +118,19 @@ class OutputError(AnabranchError):
 
 
 class CheckpointError(AnabranchError):
-    """A checkpoint cannot be used: it is of another program, or damaged."""
+    """A checkpoint cannot be used: it belongs to another program, or is damaged."""
 
     code = "AB40"
 
 
 class EngineError(AnabranchError):
-    """The engine could not start or could not go on."""
+    """The engine could not start or continue."""
 
     code = "AB50"
 
 
 class RefutedError(EngineError):
-    """An operator depends on the order of its items, though the analysis said no."""
+    """An operator depends on the order of its items, contrary to the analysis."""
 
     code = "AB51"
 

@@ -1,6 +1,6 @@
-"""`run` and `start`: check a program, compile it, and hand it to an engine.
+"""`run` and `start`: check a program, compile it, and pass it to an engine.
 
-The only place where the language, the compiler and the engines meet.
+This is the only place where the language, the compiler and the engines meet.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ class Adaptable(Protocol):
     """A running job that a controller can change."""
 
     def actuator(self) -> Actuator:
-        """Return the view and the controls for the throughput controller."""
+        """Return the throughput controller's view and controls."""
 
     def latency_actuator(self) -> LatencyActuator:
-        """Return the view and the controls for the latency controller."""
+        """Return the latency controller's view and controls."""
 
 
 class Replanning:
@@ -138,7 +138,7 @@ class Job:
 
     @property
     def compilation(self) -> Compilation:
-        """The compiled program, with everything that its run has found out."""
+        """The compiled program, with everything that its run has found."""
         return self._replanning.compilation
 
     @property
@@ -163,7 +163,7 @@ class Job:
 
     @property
     def hung(self) -> str | None:
-        """The reason why a stopped job did not end cleanly, if it did not."""
+        """Why a stopped job did not end cleanly, or None."""
         return self._running.hung
 
     @property
@@ -172,7 +172,7 @@ class Job:
 
         "all" when it has finished; "nothing" before that, and also if it failed or was
         stopped. With a checkpoint it is "a part": the next run continues from there. A
-        live job, which ends by `stop()` alone, has "all so far" then.
+        live job, which only `stop()` ends, has "all so far" then.
         """
         if self.status == "finished":
             return "all"
@@ -212,7 +212,7 @@ class Job:
             self._tell_end()
 
     def _tell_end(self) -> None:
-        """Show the end on the dashboard, and where the metrics go."""
+        """Show the end on the dashboard and in the exported metrics."""
         if self.status == "running":
             return
         if self.ui is not None:
@@ -261,7 +261,7 @@ def compile_with(
 
 
 def refuse_lost_letters(graph: Graph, on_error: OnError) -> None:
-    """Raise if late items are to be dead letters, but nobody takes these."""
+    """Raise if late items are to be dead letters, but nothing receives these."""
     for op in graph:
         wanted = isinstance(op.kind, EventTime) and op.kind.late == "dead_letter"
         if wanted and on_error in (stop, skip):
@@ -307,7 +307,7 @@ def start(*sinks: Result, **options: Unpack[Keywords]) -> Job:
 
 
 def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
-    """Start a program with options that were checked."""
+    """Start a program with checked options."""
     options = chosen.for_engine()
     kept = options.checkpoint
     rules = Rules(chains=kept is not None and has_chains(kept))
@@ -362,7 +362,7 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
 
 
 def tell_all(live: Live | None, exporter: Exporter | None) -> OnEpoch:
-    """Return what is told of each epoch: the dashboard, and where the metrics go."""
+    """Return the listener for epochs: the dashboard, and the metrics exporter."""
 
     def tell(trace: EpochTrace) -> None:
         if live is not None:
@@ -376,7 +376,7 @@ def tell_all(live: Live | None, exporter: Exporter | None) -> OnEpoch:
 def make_controller(
     running: Adaptable, goal: Throughput | Latency | None, journal: Journal
 ) -> Controller | LatencyController:
-    """Return the controller of a job for its goal, which tells a journal."""
+    """Return the controller of a job for its goal, which writes to a journal."""
     if isinstance(goal, Latency):
         return LatencyController(running.latency_actuator(), goal, journal)
     settings = (goal or Throughput()).settings
@@ -384,12 +384,12 @@ def make_controller(
 
 
 def collect_families(job: Job, journal: Journal) -> list[Family]:
-    """Return the metrics of a job, as they are now."""
+    """Return the current metrics of a job."""
     return list_families(job.metrics(), journal.decided)
 
 
 def refuse_one_thread(compilation: Compilation, options: Options) -> None:
-    """Refuse what only Spark can do where a program must run as one thread."""
+    """Refuse Spark-only options if a program must run as one thread."""
     why = compilation.plan.one_thread
     if not why:
         return
@@ -409,7 +409,7 @@ def refuse_one_thread(compilation: Compilation, options: Options) -> None:
 
 
 def look_at(job: Job) -> JobSnapshot:
-    """Return a job as it is now, as plain data: what its dashboard records."""
+    """Return the present state of a job as plain data, for its dashboard."""
     status, error = job.status, job.error  # first: the rest is then not older
     return JobSnapshot(
         status,
@@ -460,7 +460,7 @@ def run(*sinks: Result, **options: Unpack[Keywords]) -> Job:
 
 
 def show_in(cell: Cell | None, job: Job) -> None:
-    """Show a job as it is now, if it runs in the cell of a notebook."""
+    """Show the present state of a job, if it runs in a notebook cell."""
     if cell is not None:
         cell.show(look_at(job))
 
@@ -473,7 +473,7 @@ def graph_of(sinks: Sequence[Result]) -> Graph:
 
 
 def engine_named(name: EngineName) -> Engine:
-    """Return the engine of that name; only the one that is used is loaded."""
+    """Return the engine of that name; only this one is loaded."""
     match name:
         case "sequential":
             kind = importlib.import_module(
@@ -490,7 +490,7 @@ def engine_named(name: EngineName) -> Engine:
 
 
 def load_spark() -> ModuleType:
-    """Return the module of the engine on Spark, or say how to install it."""
+    """Return the module of the Spark engine, or say how to install it."""
     try:
         return importlib.import_module("anabranch.engines.spark.engine")
     except ModuleNotFoundError as error:

@@ -1,9 +1,9 @@
-"""What the library logs: one logger for each room, each record an event with fields.
+"""Logging of the library: one logger per room, each record an event with fields.
 
-`anabranch.control` is the logger of the room `control`, and so on. A record's message is
-for people. Its attributes `event` and `fields` hold the same as data, which
-`JsonFormatter` writes as one line of JSON. Nothing is shown unless the program sets up
-`logging`.
+`anabranch.control` is the logger of the room `control`, and so on. A record's message
+is for people. Its attributes `event` and `fields` have the same as data, which
+`JsonFormatter` writes as one line of JSON. Nothing is shown unless the program
+configures `logging`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def log(logger: logging.Logger, level: int, event: str, **fields: Any) -> None:
 
 
 def announce(logger: logging.Logger, text: str, **fields: Any) -> None:
-    """Log what the user must be told; write it to stderr where no handler would show it.
+    """Log what the user must see; write it to stderr if no handler would show it.
 
-    The one place where the library writes to the terminal.
+    This is the only place where the library writes to the terminal.
     """
     if is_shown(logger, logging.INFO):
         log(logger, logging.INFO, text, **fields)
@@ -50,7 +50,7 @@ def announce(logger: logging.Logger, text: str, **fields: Any) -> None:
 
 
 def is_shown(logger: logging.Logger | None, level: int) -> bool:
-    """Tell whether some handler takes what is logged at a level."""
+    """Tell whether some handler shows records of a level."""
     if logger is None or not logger.isEnabledFor(level):
         return False
     while logger is not None:
@@ -62,7 +62,7 @@ def is_shown(logger: logging.Logger | None, level: int) -> bool:
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as one line of JSON, its fields beside the rest.
+    """Writes a record as one line of JSON, with its fields.
 
     >>> made = {"msg": "settled", "event": "settled", "fields": {"replicas": 2}, "created": 0}
     >>> made |= {"name": "anabranch.control", "levelname": "INFO", "levelno": 20}

@@ -1,8 +1,8 @@
 """Programs as drawings in notebooks.
 
 A `Compilation` and a `Job` know how to show themselves. A stream does not know the
-compiler, so the notebook is told here how to draw one: as the plan for Spark, with its
-regions. A program that has faults is shown as text.
+compiler, so it is registered here how the notebook draws one: as the plan for Spark,
+with its regions. A program that has faults is shown as text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ SVG = "image/svg+xml"
 
 
 def register() -> None:
-    """Let the notebook that this process belongs to, if any, draw streams and sinks."""
+    """Register the drawing of streams and sinks with this process's notebook, if
+    any.
+    """
     shell = find_notebook()
     if shell is not None:
         formatter = shell.display_formatter.formatters[SVG]
@@ -27,7 +29,7 @@ def register() -> None:
 
 
 def draw_stream(stream: Stream) -> str | None:
-    """Return the drawing of what leads to a stream."""
+    """Return the drawing of the program that leads to a stream."""
     return draw_result(stream.to_list())
 
 

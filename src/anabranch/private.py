@@ -1,8 +1,8 @@
 """Directories that only this user can read and write.
 
-What lies in them is unpickled or executed: compiled kernels, states, the settings of
-the JVM. In a temporary folder that all users share, another user could have put
-something there first, under a name that can be guessed.
+Their contents are unpickled or executed: compiled kernels, states, the settings of the
+JVM. In a shared temporary folder, another user could have created them first, under a
+predictable name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def private_directory(*names: str) -> Path:
-    """Return a directory of this user's in the temporary folder of this host.
+    """Return a directory of this user in the temporary folder of this host.
 
     All processes of the user on this host get the same one for the same names. It is
-    made if it is not there. Raise an `EngineError` if another user could write to it.
+    created if missing. Raise an `EngineError` if another user could write to it.
 
     >>> path = private_directory("kernels", "3.11")
     >>> path.parts[-2:], oct(path.stat().st_mode & 0o777)
@@ -34,7 +34,7 @@ def private_directory(*names: str) -> Path:
 
 
 def make_private(path: Path) -> Path:
-    """Return a directory that this user alone can use; make it, or refuse it."""
+    """Return a directory for this user alone; create it, or refuse it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -42,7 +42,7 @@ def make_private(path: Path) -> Path:
     else:
         why = why_not_private(path)
         if why is None and path.stat().st_uid == os.geteuid():
-            path.chmod(0o700)  # nobody else needs to read what is in it
+            path.chmod(0o700)  # nobody else needs to read its contents
     if why is not None:
         msg = (
             f"what is unpickled or executed must lie in a directory of this user's "
@@ -53,7 +53,7 @@ def make_private(path: Path) -> Path:
 
 
 def why_not_private(path: Path) -> str | None:
-    """Return why another user could change what is in a directory, or None.
+    """Return why another user could change the contents of a directory, or None.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp())

@@ -137,7 +137,7 @@ class Keywords(TypedDict, total=False):
 
 
 def take_options(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Have `help` and editors show the options of a function that takes `Keywords`."""
+    """Make `help` and editors show the options of a function that takes `Keywords`."""
     signature = inspect.signature(function)
     others = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     keywords = [

@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM while a job runs: both ask it to stop, a second one to end at once.
+"""Ctrl-C and SIGTERM while a job runs: the first stops it, the second ends it at once.
 
-Handlers are installed in the main thread alone, where nobody else has installed one, and
-only for as long as a job runs. A handler of the user's stays: what it raises stops the
-job just as well.
+Handlers are installed in the main thread only, if no other handler is installed, and
+only while a job runs. A user's handler stays: what it raises stops the job just as
+well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anabranch.logs import announce, logger_of
 
 _LOGGER = logger_of("signals")
 POLL_S = 0.2
-AT_ONCE = 2  # so many signals, and nothing is waited for any more
+AT_ONCE = 2  # signals after which nothing is awaited any more
 
 
 class Stoppable(Protocol):
@@ -28,11 +28,11 @@ class Stoppable(Protocol):
 
     @property
     def status(self) -> str:
-        """Where it stands."""
+        """Its status."""
 
     @property
     def hung(self) -> str | None:
-        """What did not let it come to a clean end, if it was stopped and did not."""
+        """Why a stopped job did not end cleanly, or None."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; an error of the program is raised."""
@@ -42,10 +42,10 @@ class Stoppable(Protocol):
 
 
 class Signals:
-    """Takes note of signals in its block, in the main thread.
+    """Records signals in its block, in the main thread.
 
-    Outside of `waiting` a signal raises what it stands for: `KeyboardInterrupt`, or
-    `SystemExit` with the status that a shell expects.
+    Outside `waiting` a signal raises its error: `KeyboardInterrupt`, or `SystemExit`
+    with the conventional status.
     """
 
     def __init__(self) -> None:
@@ -70,12 +70,13 @@ class Signals:
         trace: TracebackType | None,
     ) -> None:
         for number, handler in self._before.items():
-            if signal.getsignal(number) == self._note:  # else somebody has another one
+            # else someone has installed another one
+            if signal.getsignal(number) == self._note:
                 signal.signal(number, handler)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Only take note of signals in this block: somebody looks at `times`."""
+        """Only record signals in this block: its code checks `times`."""
         self._waiting = True
         try:
             yield
@@ -84,11 +85,11 @@ class Signals:
 
     @property
     def exit_status(self) -> int:
-        """What a shell expects of a command that the signal ended."""
+        """The conventional exit status after the signal."""
         return 0 if self.received is None else 128 + self.received
 
     def error(self, text: str | None = None) -> BaseException:
-        """Return the error that the signal stands for."""
+        """Return the error for the signal."""
         if self.received == signal.SIGTERM:
             return SystemExit(self.exit_status)
         return KeyboardInterrupt() if text is None else KeyboardInterrupt(text)
@@ -101,15 +102,15 @@ class Signals:
 
 
 def is_nobodys(number: signal.Signals, handler: Any) -> bool:
-    """Tell whether a handler is what Python begins with, or Spark's own.
+    """Tell whether a handler is Python's default, or Spark's own.
 
     >>> is_nobodys(signal.SIGINT, signal.SIG_IGN)
     False
     """
     if number == signal.SIGTERM:
         return handler is signal.SIG_DFL
-    # A session that was made in the main thread cancels its jobs on Ctrl-C, which would
-    # look like a failure of the epoch.
+    # A session made in the main thread cancels its jobs on Ctrl-C, which would look
+    # like a failure of the epoch.
     sparks = str(getattr(handler, "__module__", "")).startswith("pyspark.")
     return handler is signal.default_int_handler or sparks
 
@@ -123,15 +124,15 @@ def wait_for_end(
 ) -> None:
     """Wait for the end of a job, or stop it when a signal comes.
 
-    Meanwhile `look` is called now and then; `told` when a signal has come.
+    Meanwhile `look` is called from time to time; `told` when a signal has come.
     """
     try:
         while not signals.times and not job.wait(POLL_S):
             look()
     except BaseException as error:
-        if job.status == "running":  # it was raised by a handler of somebody else's
+        if job.status == "running":  # it was raised by someone else's handler
             job.end(GRACE_S, lambda: False)
-        # A signal may have gone to Spark's own processes too, and so ended the epoch.
+        # A signal may have reached Spark's own processes too, and so ended the epoch.
         if not signals.times or isinstance(error, AnabranchError):
             raise
     if signals.times:
@@ -140,7 +141,7 @@ def wait_for_end(
 
 
 def raise_signal(job: Stoppable, signals: Signals) -> None:
-    """Raise what the signal stands for that has stopped a job, if one has."""
+    """Raise the error of the signal that has stopped a job, if one has."""
     if signals.received is None:
         return
     if job.hung is not None and signals.received == signal.SIGTERM:

@@ -1,4 +1,4 @@
-"""The command line: one file for each command, `main` puts them together."""
+"""The command line: one file per command, combined by `main`."""
 
 from anabranch.cli.main import main
 

@@ -1,4 +1,6 @@
-"""`anabranch apps` and `anabranch bench`: what only a checkout of the project has."""
+"""`anabranch apps` and `anabranch bench`: available only in a checkout of the
+project.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _PROJECT = Path(__file__).resolve().parents[3]
 
 
 def find_folder(name: str) -> Path | None:
-    """Return `apps` or `bench`: of the checkout that is installed, or of this folder."""
+    """Return `apps` or `bench`: of the installed checkout, or of this folder."""
     for root in (_PROJECT, Path.cwd()):
         if (root / name).is_dir() and (root / "pyproject.toml").is_file():
             return root / name
@@ -24,7 +26,7 @@ def find_folder(name: str) -> Path | None:
 
 
 def add_apps(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser, where there are applications."""
+    """Add the command to the parser, if there are applications."""
     folder = find_folder("apps")
     if folder is None:
         return
@@ -53,7 +55,7 @@ def first_line(path: Path) -> str:
 
 
 def describe(name: str, script: Path) -> str:
-    """Return the help of a benchmark that reads no options: it would begin to measure."""
+    """Return the help of a benchmark without options: it would start measuring."""
     doc = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
     return f"usage: anabranch bench {name} [ARGUMENT...]\n\n{doc}"
 
@@ -62,7 +64,7 @@ ALL = "harness/results"  # runs all the others; called `all`
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser, where there are benchmarks."""
+    """Add the command to the parser, if there are benchmarks."""
     folder = find_folder("bench")
     if folder is None:
         return
@@ -80,7 +82,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def bench(arguments: argparse.Namespace) -> int:
-    """Run the benchmark in a process of its own, or list what there is."""
+    """Run the benchmark in a process of its own, or list all."""
     scripts = benchmarks(arguments.folder)
     if arguments.name is None:
         for name, script in scripts.items():
@@ -110,9 +112,9 @@ def bench(arguments: argparse.Namespace) -> int:
 
 
 def benchmarks(folder: Path) -> dict[str, Path]:
-    """Return the scripts that can be run, by name: files, and folders with a main file.
+    """Return the runnable scripts by name: files, and folders with a main file.
 
-    A script has a function `main`; what others import has none, and is no benchmark.
+    A script has a function `main`; a module for others has none, and is no benchmark.
     """
     files = {f"{path.parent.name}/{path.stem}": path for path in folder.glob("*/*.py")}
     folders = {path.parent.name: path for path in folder.glob("*/__main__.py")}
@@ -142,7 +144,7 @@ def variables_of(folder: Path) -> dict[str, str]:
 
 
 def flat_name(name: str) -> str:
-    """Return a name by which its spellings are compared.
+    """Return a normalized name, to compare spellings.
 
     >>> flat_name("safe/fig7") == flat_name("safe-fig7") == flat_name("safe_fig7")
     True

@@ -1,4 +1,4 @@
-"""`anabranch checkpoint`: what is in a checkpoint, its states as a file, its migration."""
+"""`anabranch checkpoint`: show a checkpoint, export its states, or migrate it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def checkpoint(arguments: argparse.Namespace) -> int:
-    """Print what is in a checkpoint, export from it, or copy it for another program."""
+    """Print a checkpoint, export from it, or copy it for another program."""
     if arguments.action == "migrate":
         return copy_changed(arguments)
     if (arguments.export is None) != (arguments.output is None):
@@ -175,7 +175,7 @@ def as_data(contents: Contents) -> dict[str, Any]:
 
 
 def as_text(contents: Contents) -> Iterator[str]:
-    """Describe the contents of a checkpoint, line by line."""
+    """Yield the contents of a checkpoint in words, line by line."""
     record = contents.record
     state = ", complete" if record.complete else ""
     yield f"checkpoint {contents.identity}: epoch {record.epoch}{state}"
@@ -207,7 +207,7 @@ def _describe_operator(contents: Contents, name: str) -> str:
 
 
 def export(contents: Contents, operator: str, path: Path) -> int:
-    """Write the states of an operator and return how many there are."""
+    """Write the states of an operator and return their number."""
     rows = ({"key": key, "state": state} for key, state in contents.states(operator))
     if path.suffix == ".jsonl":
         count = 0
@@ -223,7 +223,7 @@ def export(contents: Contents, operator: str, path: Path) -> int:
         table = pa.Table.from_pylist(held)
         pq.write_table(table, path)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        # States of several shapes do not fit one column type: as JSON they do.
+        # States of several shapes do not fit one column type; as JSON they do.
         texts = [{name: json.dumps(row[name]) for name in row} for row in held]
         pq.write_table(pa.Table.from_pylist(texts), path)
     return len(held)

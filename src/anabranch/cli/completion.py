@@ -1,4 +1,4 @@
-"""`anabranch completion`: what a shell needs to complete commands and options."""
+"""`anabranch completion`: a script by which a shell completes commands and options."""
 
 from __future__ import annotations
 

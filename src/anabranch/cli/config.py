@@ -1,8 +1,8 @@
 """Options of `anabranch run` from a file and from the environment.
 
 `anabranch.toml` in the current directory has them under `[run]`, by their long names;
-`ANABRANCH_RUN_...` variables override it, and the command line overrides both. They become
-words in front of those that were typed, so that they mean and are refused what those are.
+`ANABRANCH_RUN_...` variables override it, and the command line overrides both. They are
+inserted before the typed arguments, so that they are parsed and checked like those.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def long_options(parser: argparse.ArgumentParser) -> Options:
 def list_configured(
     options: Options, folder: Path, environment: Mapping[str, str]
 ) -> list[str]:
-    """Return the words that stand for what file and environment say, the file first."""
+    """Return the arguments from file and environment, the file's first."""
     path = folder / FILE
     found = [*_in_file(path), *_in_environment(environment)]
     return [

@@ -20,7 +20,7 @@ def words() -> Console:
 
 
 class CommandError(AnabranchError):
-    """A file, a name or a folder on the command line is not there or not usable."""
+    """A file, a name or a folder on the command line is missing or unusable."""
 
     code = "AB61"
 
@@ -63,7 +63,7 @@ def local_path(text: str) -> Path:
 
 
 def checkpoint_place(text: str) -> Location:
-    """Return the place of a checkpoint that an argument names.
+    """Return the location of a checkpoint that an argument names.
 
     >>> checkpoint_place("s3://jobs/vwap.checkpoint").name
     'vwap.checkpoint'
@@ -75,7 +75,7 @@ def checkpoint_place(text: str) -> Location:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Return the type of a whole number with a lower bound.
+    """Return an argument type: an integer with a lower bound.
 
     >>> at_least(1)("8")
     8

@@ -46,7 +46,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def dashboard(arguments: argparse.Namespace) -> int:
-    """Serve a record until somebody ends it, which is how it should end."""
+    """Serve a record until interrupted, which is the normal end."""
     check(arguments.record)
     if arguments.other is not None:
         check(arguments.other)
@@ -63,7 +63,7 @@ def dashboard(arguments: argparse.Namespace) -> int:
 
 
 def check(record: Path) -> None:
-    """Refuse a file that no run has written."""
+    """Refuse a file that is not the record of a run."""
     try:
         known = bool(Follower(record).story().program)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`anabranch doctor`: what this machine lacks, and the command that mends it."""
+"""`anabranch doctor`: problems of this machine, and the commands that fix them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _EXTRAS = {"confluent_kafka": "kafka", "psycopg": "postgres"}
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at; `fix` is a command or a sentence, if it is not well."""
+    """One check; `fix` is a command or a sentence if it failed."""
 
     what: str
     found: str
@@ -82,7 +82,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Print what was found; 1 if something that is needed is missing."""
+    """Print the results; return 1 if something required is missing."""
     console = words()
     ill = 0
     for check in look(arguments.target, quick=arguments.quick):
@@ -100,7 +100,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def look(target: str | None, *, quick: bool) -> Iterator[Check]:
-    """Look at this machine, and at what a program reads and writes."""
+    """Yield the checks of this machine, and of a program's inputs and outputs."""
     yield look_at_python()
     spark = importlib.util.find_spec("pyspark") is not None
     java = look_at_java() if spark else NO_SPARK
@@ -117,7 +117,7 @@ def look(target: str | None, *, quick: bool) -> Iterator[Check]:
 
 
 def look_at_python() -> Check:
-    """Tell the version of Python.
+    """Check the version of Python.
 
     >>> look_at_python().fix is None
     True
@@ -129,7 +129,7 @@ def look_at_python() -> Check:
 
 
 def look_at_java() -> Check:
-    """Tell whether there is a Java that Spark can run on."""
+    """Check for a Java that Spark can run on."""
     done = subprocess.run(
         [sys.executable, "-m", "anabranch.engines.spark.session"],
         capture_output=True,
@@ -144,7 +144,7 @@ def look_at_java() -> Check:
 
 
 def look_at_worker_python() -> Check:
-    """Tell which Python Spark's workers run."""
+    """Check the Python of Spark's workers."""
     named = os.environ.get("PYSPARK_PYTHON")
     spark = f"PySpark {metadata.version('pyspark')}"
     if named is None or shutil.which(named) == sys.executable:
@@ -168,7 +168,7 @@ def look_at_worker_python() -> Check:
 
 
 def look_at_disk() -> Check:
-    """Tell how much room there is for shuffles and states."""
+    """Check the disk space for shuffles and states."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     found = f"{free / 2**30:.1f} GiB free in {folder}"
@@ -179,7 +179,7 @@ def look_at_disk() -> Check:
 
 
 def look_at_extra(module: str, extra: str) -> Check:
-    """Tell whether a package is there that only some programs need.
+    """Check for a package that only some programs need.
 
     >>> look_at_extra("json", "json")
     Check(what='extra json', found='installed', fix=None, needed=False)
@@ -191,7 +191,7 @@ def look_at_extra(module: str, extra: str) -> Check:
 
 
 def look_at_program(graph: Graph) -> Iterator[Check]:
-    """Look at the files, brokers and servers that a program names."""
+    """Check the files, brokers and servers that a program names."""
     for op in graph:
         match op.kind:
             case ReadFiles(path=path):
@@ -203,7 +203,7 @@ def look_at_program(graph: Graph) -> Iterator[Check]:
 
 
 def look_at_connector(op: Op, connector: Any) -> Iterator[Check]:
-    """Try the servers that a source or sink needs, as far as it names them."""
+    """Try the servers that a source or sink names."""
     addresses = (
         list(connector.addresses()) if isinstance(connector, Source | Sink) else []
     )
@@ -214,7 +214,7 @@ def look_at_connector(op: Op, connector: Any) -> Iterator[Check]:
 
 
 def look_at_input(op: Op, path: str) -> Check:
-    """Tell whether there is something to read."""
+    """Check that there is something to read."""
     plain = plain_path(path)
     if why_not_path(plain) is not None:
         return Check(_title(op), f"reads {path}; not looked at")
@@ -224,7 +224,7 @@ def look_at_input(op: Op, path: str) -> Check:
 
 
 def look_at_output(op: Op, path: str) -> Check:
-    """Tell whether the folder of an output can be written to."""
+    """Check that the folder of an output is writable."""
     plain = plain_path(path)
     if why_not_path(plain) is not None:
         return Check(_title(op), f"writes {path}; not looked at")
@@ -239,7 +239,7 @@ def look_at_output(op: Op, path: str) -> Check:
 
 
 def look_at_server(op: Op, host: str, port: int) -> Check:
-    """Tell whether somebody answers at an address."""
+    """Check that a server answers at an address."""
     try:
         with socket.create_connection((host, port), timeout=_REACH_S):
             return Check(_title(op), f"{host}:{port} answers")

@@ -1,7 +1,8 @@
-"""`anabranch explain` and `anabranch graph`: a program and its parallel regions, in words and drawn.
+"""`anabranch explain` and `anabranch graph`: a program and its parallel regions, as
+text and drawn.
 
-`explain` says what is parallel, what is not, and why; with the record of a run, what
-happened in it, and why.
+`explain` says what is parallel, what is not, and why; with the record of a run, also
+what happened in it, and why.
 """
 
 from __future__ import annotations

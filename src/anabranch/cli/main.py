@@ -1,7 +1,7 @@
-"""The `anabranch` command: what it understands, and how it ends.
+"""The `anabranch` command: its parser and its exit status.
 
-Exit status: 0 only if all went well, 1 for an error that is told in one message, 2 for
-a command that was not understood, 130 after Ctrl-C, 143 after SIGTERM.
+Exit status: 0 only if all went well, 1 for an error reported in one message, 2 for a
+command that was not understood, 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from anabranch.cli.config import list_configured, long_options
 from anabranch.cli.console import words
 from anabranch.errors import AnabranchError
 
-INTERRUPTED = 130  # what a shell expects of a command that Ctrl-C ended
+INTERRUPTED = 130  # the conventional exit status after Ctrl-C
 COMMANDS = (
     new.add,
     run.add,
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(with_config(typed))
         status: int = arguments.command(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads us has seen enough, as `head` does
+    except BrokenPipeError:  # the reader has seen enough, as with `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AnabranchError as error:
         words().print(Text.assemble((f"error {error.code}: ", "bold red"), str(error)))
         return 1
-    except OSError as error:  # a disk that is full, and what else may befall a file
+    except OSError as error:  # a full disk, or another file error
         _give_up_stdout()
         place = error.filename or "a file or the output of this command"
         why = f"{place} must be usable; {error.strerror or error}"
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def with_config(typed: list[str]) -> list[str]:
-    """Return the arguments, with the options of file and environment before them."""
+    """Return the arguments, preceded by the options of file and environment."""
     if typed[:1] != ["run"] or {"-h", "--help"} & set(typed):
         return typed
     commands = argparse.ArgumentParser().add_subparsers()
@@ -98,7 +98,7 @@ def with_config(typed: list[str]) -> list[str]:
 
 
 def _give_up_stdout() -> None:
-    """Drop what cannot be written, so that Python does not try again at its end."""
+    """Drop unwritable output, so that Python does not try again at its exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -120,7 +120,7 @@ def make_parser() -> argparse.ArgumentParser:
     for add in COMMANDS:
         add(commands)
     completion.add(commands, make_parser)
-    for command in commands.choices.values():  # examples are shown as they are written
+    for command in commands.choices.values():  # examples are shown as written
         command.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
 

@@ -1,4 +1,6 @@
-"""`anabranch new`: a project to start from, with data, a test and a page that explains it."""
+"""`anabranch new`: a project to start from, with data, a test and a page that explains
+it.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,7 @@ def new(arguments: argparse.Namespace) -> int:
 
 
 def make_trades() -> str:
-    """Return the text of a CSV file with trades, the same every time.
+    """Return the text of a CSV file with trades, always the same.
 
     >>> make_trades().splitlines()[0]
     'ts,symbol,price,volume'

@@ -1,7 +1,7 @@
 """From `FILE:NAME` on the command line to the sinks of a program.
 
 The file is loaded as a module of its own name, with its folder on the path, just as
-`import` would; so classes and functions in it are found by name where pickles need it.
+`import` would; so pickles find its classes and functions by name.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def _file_of(text: str) -> Path:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Load a program file, and have its code sent to workers by value.
+    """Load a program file, and send its code to workers by value.
 
-    So is the code of what it imports from its own folder.
+    So is the code it imports from its own folder.
     """
     if not path.is_file():
         msg = f"a program is a Python file; there is no file {path}{_similar(path)}"
@@ -105,7 +105,7 @@ def find_named(module: ModuleType, name: str) -> Any:
 
 
 def default(module: ModuleType) -> Any:
-    """Return the program of a file that names none: see `DEFAULT_NAMES`."""
+    """Return the program of a file when no name is given: see `DEFAULT_NAMES`."""
     for name in DEFAULT_NAMES:
         if name in vars(module):
             return vars(module)[name]
@@ -118,8 +118,8 @@ def default(module: ModuleType) -> Any:
 
 
 def sinks_of(found: Any, target: str) -> tuple[Result, ...]:
-    """Return the sinks that a value stands for: one, several, or a function of none."""
-    if isinstance(found, Loop):  # to call it would run it as it stands
+    """Return the sinks of a value: one, several, or a function that returns them."""
+    if isinstance(found, Loop):  # calling it would run it as written
         _refuse_parameters(found, target)
         found = found.stream
     if callable(found) and not isinstance(found, type):
@@ -187,7 +187,7 @@ class _told_as_python_would:  # noqa: N801 - reads as the words of a `with`
 
 
 def _module_name(path: Path) -> str:
-    """Return the stem, unless a module of that name stands elsewhere already."""
+    """Return the stem, unless a module of that name already exists elsewhere."""
     taken = sys.modules.get(path.stem)
     file = getattr(taken, "__file__", None)
     again = file is not None and Path(file).resolve() == path.resolve()

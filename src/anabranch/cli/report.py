@@ -22,11 +22,11 @@ from anabranch.operators.sinks import ToList, WriteFiles
 from anabranch.plan.plan import Plan
 from anabranch.signals import POLL_S, Signals, wait_for_end
 
-_RECENT = 25  # samples that the rate is taken over: five seconds
+_RECENT = 25  # samples for the rate: five seconds
 
 
 def watch(job: Job, console: Console, signals: Signals) -> None:
-    """Wait for the end of a job, showing how it goes if someone can see it."""
+    """Wait for the end of a job, showing its progress on a terminal."""
 
     def say_so() -> None:
         again = "Ctrl-C again ends it at once"
@@ -53,7 +53,7 @@ def watch(job: Job, console: Console, signals: Signals) -> None:
 
 
 class Meter:
-    """Turns the metrics of a job into a line.
+    """Formats the metrics of a job as a line.
 
     >>> from anabranch.metrics.latency import LatencySummary
     >>> meter = Meter()
@@ -90,13 +90,13 @@ class Meter:
         return "  ".join([*parts, clock(elapsed_s)])
 
     def _rate(self) -> float:
-        """Return the items per second of late: the start-up does not count."""
+        """Return the recent items per second, without the start-up."""
         (first_s, first), (last_s, last) = self._samples[0], self._samples[-1]
         return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
 
 
 def describe_epoch(metrics: Metrics) -> str:
-    """Return how far the last operator is that has got something of the epoch that runs.
+    """Return the progress of the furthest operator in the running epoch.
 
     >>> done = {"parse": 4096, "count": 900}
     >>> describe_epoch(
@@ -192,7 +192,7 @@ def _look(op: Op, show: int) -> Iterator[str]:
 
 
 def _rows(path: Path, form: str) -> Iterator[str]:
-    """Yield the rows of a text output, part after part, the header only once."""
+    """Yield the rows of a text output, part by part, with one header."""
     parts = sorted(path.glob(f"part-*.{form}")) if path.is_dir() else [path]
     header = form == "csv"
     for number, part in enumerate(parts):
@@ -206,7 +206,7 @@ def _rows(path: Path, form: str) -> Iterator[str]:
 
 
 def _ends(rows: Iterator[str], head: int, tail: int) -> Iterator[str]:
-    """Yield some rows of both ends, and how many lie between.
+    """Yield rows of both ends, and the number in between.
 
     >>> list(_ends(iter("abcdefg"), 2, 2))
     ['a', 'b', '... 3 more', 'f', 'g']

@@ -139,7 +139,7 @@ def _add_report_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the program; the exit status says whether it ended well."""
+    """Run the program; the exit status says whether it succeeded."""
     console = words()
     set_up_logging(arguments.log, as_json=arguments.log_json)
     with Signals() as signals:
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def set_up_logging(level: str | None, *, as_json: bool) -> None:
-    """Have what the library logs written to stderr, where that is asked for."""
+    """Write the library's log to stderr, if requested."""
     if level is None and not as_json:
         return
     handler = logging.StreamHandler()

@@ -52,7 +52,7 @@ from anabranch.operators.sinks import ForEach
 from anabranch.operators.sources import Generate
 from anabranch.plan.plan import Arrangement
 
-LOOK_S = 0.25  # the program is watched in pieces, so that a short one is seen at all
+LOOK_S = 0.25  # the program is observed in pieces, so that a short one is seen at all
 REPEATED = (
     "the input is read in a moment, so it was repeated from memory: what reading it costs "
     "is not counted"
@@ -107,7 +107,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 class Outcome:
     """The arrangement that the controller found on a number of cores, and its limit.
 
-    It is not `sure` where the model was not found to hold (docs/auto-pipelining.md).
+    It is not `sure` where the model was not validated (docs/auto-pipelining.md).
     """
 
     cores: int
@@ -120,7 +120,7 @@ class Outcome:
 
 
 def simulate(arguments: argparse.Namespace) -> int:
-    """Print a line for each number of cores."""
+    """Print a line per number of cores."""
     sinks = load_sinks(arguments.target)
     graph = without_outputs(graph_of(sinks))
     measured = measure(compile_graph(graph, LOCAL), arguments.seconds)
@@ -164,7 +164,7 @@ def without_outputs(graph: Graph) -> Graph:
 
 
 def repeat_inputs(graph: Graph) -> Graph:
-    """Return the program with its inputs in memory, again and again.
+    """Return the program with its inputs in memory, repeated cyclically.
 
     Only for a program that has read them to their end.
     """
@@ -190,9 +190,9 @@ def read_all(source: Op) -> list[Any]:
 def measure(
     compilation: Compilation, seconds: float
 ) -> tuple[ItemCosts, dict[str, tuple[str, ...]]] | None:
-    """Measure the cost of items, and list the regions that may have replicas.
+    """Measure the cost of items, and find the regions that may have replicas.
 
-    None for a program that ends before it was seen.
+    None for a program that ends before it could be measured.
     """
     run = LocalEngine(Configuration()).start(
         compilation.graph, compilation.plan, Options()
@@ -221,7 +221,7 @@ def measure(
 def with_two_threads(
     run: LocalRun, costs: ItemCosts, seen: list[ThreadSamples]
 ) -> ItemCosts:
-    """Return the costs with what threads wait for the lock, if the program still runs."""
+    """Return the costs with the lock waiting of threads, if the program still runs."""
     actuator = run.actuator()
     place = choose_ports(pipeline_of(seen).threads, beta=0.0)
     if place is None or not costs.locked_s:
@@ -283,7 +283,7 @@ def outcome_on_spark(
 
 
 def as_table(costs: ItemCosts, found: list[Outcome]) -> str:
-    """Return the outcomes as a text.
+    """Return the outcomes as text.
 
     >>> print(as_table(ItemCosts({("read",): 1e-6}), [Outcome(1, 1e6, 1.0, 0, "as it is")]))
     an item costs 1.00 us in one thread: read 100%

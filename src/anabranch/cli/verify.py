@@ -91,7 +91,7 @@ def verify(arguments: argparse.Namespace) -> int:
     for setting in make_settings(arguments.on, arguments.degrees, epochs):
         try:
             found = run_sample(load(), sample, setting)
-        except AnabranchError as error:  # it did not even begin
+        except AnabranchError as error:  # it did not even start
             found = SampleRun({}, f"{type(error).__name__}: {error}")
         why = describe_difference(expected, found)
         different += why is not None

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from anabranch.metrics.run_record import JobSnapshot
 
-PERIOD_S = 0.5  # between two looks; a notebook keeps every update until it is shown
+PERIOD_S = 0.5  # between two updates; a notebook queues every update until it is shown
 _COLOURS = {"running": "#0f766e", "finished": "#15803d", "failed": "#b91c1c"}
 
 
@@ -59,7 +59,7 @@ def find_notebook() -> Any | None:
 
 
 def open_cell() -> Cell | None:
-    """Return an output for a job in the current cell, or None outside of notebooks."""
+    """Return an output for a job in the current cell, or None outside notebooks."""
     if find_notebook() is None:
         return None
     display = sys.modules["IPython"].display.display

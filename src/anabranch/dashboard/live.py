@@ -27,7 +27,7 @@ PERIOD_S = 1.0
 
 
 class Live:
-    """The dashboard of a job: `address` is where to see it, `record` the file it shows.
+    """The dashboard of a job: `address` is where to see it, `record` its file.
 
     It ends within a second after the job; `close` waits for that.
     """
@@ -48,7 +48,7 @@ class Live:
         look: Callable[[], JobSnapshot],
         stop: Callable[[], object] | None = None,
     ) -> None:
-        """Show a job from now on; the page can have it stopped, if `stop` is given."""
+        """Show a job from now on; with `stop` the page can stop it."""
         append(self.record, [{"program": program}])
         self._server.begin(self.record, stop=stop)
         threading.Thread(
@@ -56,11 +56,11 @@ class Live:
         ).start()
 
     def trace(self, epoch: EpochTrace) -> None:
-        """Record an epoch that is over, with the next look."""
+        """Record a finished epoch, with the next sample."""
         self._epochs.append(epoch)
 
     def close(self) -> None:
-        """Write the end of a job that is over, and stop serving."""
+        """Write the end of a finished job, and stop serving."""
         self._over.set()
         self._closed.wait()
 
@@ -70,7 +70,7 @@ class Live:
         self.record.unlink()
 
     def _follow(self, look: Callable[[], JobSnapshot]) -> None:
-        """Record samples until the job ends. If that fails, the job goes on."""
+        """Record samples until the job ends. If that fails, the job continues."""
         before: JobSnapshot | None = None
         try:
             while before is None or before.status == "running":

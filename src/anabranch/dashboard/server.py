@@ -1,8 +1,8 @@
 """Serves the record of a run on this machine; it reads that file and nothing else.
 
 Every user of a machine can reach its loopback address. So the address has a token that
-cannot be guessed, and a request without it is refused. The page has no script but
-that of its own file, no matter what a record contains.
+cannot be guessed, and a request without it is refused. The page runs no script but that
+of its own file, whatever a record contains.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from anabranch.metrics.run_record import Follower, Story
 HOST = "127.0.0.1"
 STATIC = files("anabranch.dashboard") / "static"
 POLL_S = 0.1
-ANSWER_S = 2.0  # a question is answered by then, if there is nothing new to tell
-WATCHED_S = 1.0  # who has asked within this time is still there, and asks again soon
+ANSWER_S = 2.0  # a request is answered by then, even without news
+# a page that asked within this time is still open, and will ask again soon
+WATCHED_S = 1.0
 _NUMBER = re.compile(r"[0-9]{1,18}")
 NOWHERE_ELSE = (
     "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; "
@@ -41,12 +42,12 @@ NOWHERE_ELSE = (
 class Server(socketserver.ThreadingTCPServer):
     """A dashboard at `address`; nothing is answered before `begin`.
 
-    A page asks for news and gets its answer as soon as there are some, so that it has
-    seen the end of a run before the server stops with it.
+    A page polls for news and is answered as soon as there are some, so that it has seen
+    the end of a run before the server stops with it.
     """
 
-    allow_reuse_address = True  # a port whose last user has just left is free
-    daemon_threads = False  # `close` waits for the answers under way
+    allow_reuse_address = True  # a port just released is free
+    daemon_threads = False  # `close` waits for the answers in progress
 
     def __init__(self, port: int = 0) -> None:
         try:
@@ -97,7 +98,7 @@ class Server(socketserver.ThreadingTCPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def page_of(self, path: str) -> str | None:
-        """Return the page asked for by a path that begins with the token, or None."""
+        """Return the page requested by a path that begins with the token, or None."""
         token, slash, page = path.removeprefix("/").partition("/")
         known = secrets.compare_digest(token.encode(), self._token.encode())
         return page if known and slash else None
@@ -116,14 +117,14 @@ class Server(socketserver.ThreadingTCPServer):
         return _json({"program": dict(story.program), **story.to_dict()})
 
     def stop(self) -> bool:
-        """Have the job stop; tell whether it can be stopped from here."""
+        """Stop the job; tell whether it can be stopped from here."""
         if self._stop is None:
             return False
         threading.Thread(target=self._stop, name="stop", daemon=True).start()
         return True
 
     def news(self, after: int) -> bytes:
-        """Return the state of the run when the record has more than `after` lines."""
+        """Return the state of the run once the record has more than `after` lines."""
         until_s = time.monotonic() + ANSWER_S
         while True:
             with self._reading:
@@ -147,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
     server: Server
-    timeout = 1.0  # for a browser that connects and says nothing
+    timeout = 1.0  # for a browser that connects and sends nothing
     ours: ClassVar = frozenset({HOST, "localhost"})
 
     def do_POST(self) -> None:
@@ -183,11 +184,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_error(HTTPStatus.NOT_FOUND)
 
     def _find_page(self) -> tuple[str, SplitResult] | None:
-        """Return the page that is asked for, or refuse the request."""
+        """Return the requested page, or refuse the request."""
         try:
             host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
             asked = urlsplit(self.path)
-        except ValueError as error:  # such as a bracket that is not closed
+        except ValueError as error:  # such as an unclosed bracket
             self.send_error(HTTPStatus.BAD_REQUEST, explain=str(error))
             return None
         if host not in self.ours:
@@ -213,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing: the terminal belongs to the program."""
+        """Do nothing: the terminal belongs to the program."""
 
 
 def _json(data: object) -> bytes:

@@ -1,9 +1,9 @@
-"""The metrics of a job under the names that monitoring systems know them by.
+"""The metrics of a job under the names used in monitoring systems.
 
-A name has dots, as OpenTelemetry writes it. Prometheus has underscores instead, then the
-unit, and `_total` behind a counter; so `anabranch.items.read` is
-`anabranch_items_read_total` there. docs/operations.md lists all names, and a test holds
-that list to this file.
+Names have dots, as in OpenTelemetry. Prometheus uses underscores instead, then the
+unit, and `_total` for a counter; so `anabranch.items.read` is
+`anabranch_items_read_total` there. docs/operations.md lists all names, and a test
+checks that list against this file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 Labels: TypeAlias = Mapping[str, str]
 
 STATUSES = ("running", "finished", "stopped", "failed")
-# Of a latency in seconds. A histogram counts what is at or below each of them.
+# Of a latency in seconds. A bucket counts values at or below its bound.
 BOUNDS_S = tuple(
     value * 10**exponent for exponent in range(-4, 3) for value in (1.0, 2.5, 5.0)
 )
@@ -41,7 +41,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Reading:
-    """One value of a metric, and which of several it is."""
+    """One value of a metric, with its labels."""
 
     value: float | Distribution
     labels: Labels = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Family:
 
     @property
     def prometheus_name(self) -> str:
-        """The name that Prometheus knows it by.
+        """Its name in Prometheus.
 
         >>> Family("anabranch.latency", "histogram", "", (), "s").prometheus_name
         'anabranch_latency_seconds'
@@ -69,7 +69,7 @@ class Family:
 
 
 def list_families(metrics: Metrics, decisions: int = 0) -> list[Family]:
-    """List the metrics of a job, as they are now.
+    """Return the current metrics of a job.
 
     >>> import anabranch as ab
     >>> job = ab.run(ab.from_iterable([1, 2]).to_list(), on="sequential")
@@ -250,7 +250,7 @@ def _points(values: Mapping[str, float], label: str) -> tuple[Reading, ...]:
 def distribute(
     counts_by_ms: Sequence[tuple[float, int]], bounds_s: Sequence[float] = BOUNDS_S
 ) -> Distribution:
-    """Return how latencies in ms are distributed between bounds in seconds.
+    """Return the distribution of latencies in ms over bounds in seconds.
 
     >>> distribute([(1.0, 98), (7.0, 2)], [0.001, 0.005, 0.01])
     Distribution(counts=(98, 0, 2, 0), total=0.112)

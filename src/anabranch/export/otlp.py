@@ -1,8 +1,8 @@
 """Metrics and traces for OpenTelemetry, sent by its own exporters.
 
-The metrics of a job are known as sums since its start, so they are handed to the exporter
-as they are: no instrument counts them a second time. A trace has one epoch: a span for the
-whole and one for each phase.
+The metrics of a job are sums since its start, so they are passed to the exporter
+directly: no instrument counts them a second time. A trace has one epoch: a span for the
+whole and one per phase.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SCOPE = "anabranch"
 
 
 class OtlpSender:
-    """Sends the metrics of a job every 10 s and at its end, and a trace for each epoch.
+    """Sends the metrics of a job every 10 s and at its end, and a trace per epoch.
 
-    The variables of OpenTelemetry's own exporters count, such as OTEL_SERVICE_NAME,
-    OTEL_RESOURCE_ATTRIBUTES and OTEL_METRIC_EXPORT_INTERVAL (in ms).
+    The environment variables of OpenTelemetry's own exporters apply, such as
+    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and OTEL_METRIC_EXPORT_INTERVAL (in ms).
     """
 
     def __init__(self, host: str, port: int, *, secure: bool = False) -> None:
@@ -67,13 +67,13 @@ class OtlpSender:
         self._thread.start()
 
     def close(self) -> None:
-        """Send the last metrics; wait for that, but not for long."""
+        """Send the last metrics and wait for that, but not for long."""
         self._over.set()
         if self._thread is not None:
             self._thread.join(TIMEOUT_S)
 
     def trace(self, epoch: EpochTrace) -> None:
-        """Take an epoch; it is sent with others, later."""
+        """Queue an epoch; it is sent later, with others."""
         began_ns = int(epoch.began_s * _NS)
         whole = self._tracer.start_span(
             "epoch",
@@ -120,7 +120,7 @@ class OtlpSender:
 
 
 def make_metric(data: ModuleType, family: Family, since_ns: int, now_ns: int) -> Any:
-    """Return a family as OpenTelemetry has it."""
+    """Return a family in OpenTelemetry's form."""
     points = [_make_point(data, p, since_ns, now_ns) for p in family.points]
     cumulative = data.AggregationTemporality.CUMULATIVE
     match family.kind:

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: their text, and the endpoint that it is read from."""
+"""Metrics for Prometheus: their text format, and the endpoint that serves it."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def _number(value: float) -> str:
 
 
 class Endpoint(socketserver.ThreadingTCPServer):
-    """Serves the metrics of a job at `address`, as they are when asked for."""
+    """Serves the current metrics of a job at `address`."""
 
-    allow_reuse_address = True  # a port whose last user has just left is free
+    allow_reuse_address = True  # a port just released is free
     daemon_threads = True
 
     def __init__(self, host: str, port: int) -> None:
@@ -86,7 +86,7 @@ class Endpoint(socketserver.ThreadingTCPServer):
         self.address = f"http://{shown}:{self.server_address[1]}/metrics"
 
     def begin(self, collect: Callable[[], Iterable[Family]]) -> None:
-        """Serve what `collect` returns, from a thread."""
+        """Serve what `collect` returns, in a thread."""
         self._collect = collect
         self._serving = True
         threading.Thread(
@@ -94,17 +94,17 @@ class Endpoint(socketserver.ThreadingTCPServer):
         ).start()
 
     def trace(self, epoch: EpochTrace) -> None:
-        """Take no notice: Prometheus has no traces."""
+        """Do nothing: Prometheus has no traces."""
 
     def close(self) -> None:
-        """Go away."""
+        """Stop serving."""
         if self._serving:
             self.shutdown()
             self._serving = False
         self.server_close()
 
     def text(self) -> str:
-        """Return the metrics of now."""
+        """Return the current metrics."""
         return write_text(self._collect())
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -115,7 +115,7 @@ class Endpoint(socketserver.ThreadingTCPServer):
 
 class _Scrape(BaseHTTPRequestHandler):
     server: Endpoint
-    timeout = 5.0  # for somebody who connects and says nothing
+    timeout = 5.0  # for a client that connects and sends nothing
 
     def do_GET(self) -> None:
         if urlsplit(self.path).path != "/metrics":
@@ -129,4 +129,4 @@ class _Scrape(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing: the terminal belongs to the program."""
+        """Do nothing: the terminal belongs to the program."""

@@ -22,17 +22,17 @@ class Exporter(Protocol):
     address: str
 
     def begin(self, collect: Callable[[], Iterable[Family]]) -> None:
-        """Make known what `collect` returns, from now on."""
+        """Export what `collect` returns, from now on."""
 
     def trace(self, epoch: EpochTrace) -> None:
-        """Make known that an epoch is over."""
+        """Export a finished epoch."""
 
     def close(self) -> None:
-        """Make known the last of it, and go away."""
+        """Export the last values, and stop."""
 
 
 def why_not_target(target: str) -> str | None:
-    """Return why metrics cannot go there, if they cannot.
+    """Return why metrics cannot be exported to a target, or None.
 
     >>> why_not_target("prometheus://:9464")
     >>> why_not_target("statsd://host:8125")
@@ -55,7 +55,7 @@ def why_not_target(target: str) -> str | None:
 
 
 def refuse_target(target: object) -> None:
-    """Raise if metrics cannot go there."""
+    """Raise if metrics cannot be exported to a target."""
     why = why_not_target(target) if isinstance(target, str) else "it is no text"
     if why is not None:
         msg = f"metrics must be None or like {EXAMPLES}; got {target!r}; {why}"
@@ -63,7 +63,7 @@ def refuse_target(target: object) -> None:
 
 
 def open_exporter(target: str) -> Exporter:
-    """Open the exporter to a target; a port that Prometheus reads is taken by then.
+    """Open the exporter to a target; a Prometheus port is bound by then.
 
     >>> exporter = open_exporter("prometheus://127.0.0.1:0")
     >>> exporter.address.endswith("/metrics")

@@ -1,4 +1,4 @@
-"""The names that a function uses: globals, and attributes of the objects it holds."""
+"""The names that a function uses: globals, and attributes of objects."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import NamedTuple
 
 _GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
 _ATTRIBUTES = frozenset(
-    {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}  # what is only written, nobody sees
+    # a name that is only written is never seen
+    {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
 )
 _COMPUTING = frozenset({"getattr", "setattr", "delattr", "hasattr", "vars", "dir"})
 _BY_TEXT = frozenset({"__dict__", "__getattribute__", "__setattr__"})
 
 
 class CodeNames(NamedTuple):
-    """The names in a piece of code; if some are `computed`, it may use any attribute."""
+    """The names in a piece of code; if some are `computed`, it may use any
+    attribute.
+    """
 
     globals: frozenset[str]
     attributes: frozenset[str]
@@ -25,7 +28,7 @@ class CodeNames(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def names_of(code: CodeType) -> CodeNames:
-    """Return the names that a piece of code uses, with the functions inside it.
+    """Return the names that a piece of code and its nested functions use.
 
     >>> def area(shape): return SCALE * shape.width
     >>> names_of(area.__code__)

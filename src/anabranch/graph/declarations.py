@@ -1,7 +1,7 @@
-"""Declarations of authors about code that the analysis cannot read.
+"""The user's declarations about code that the analysis cannot read.
 
-A declaration is stored on the function or class itself, so that it travels with it; the
-trusted packages are a set of names, since they say something about code, not a program.
+A declaration is stored on the function or class itself, so that it is sent with it; the
+trusted packages are a set of names, since they concern code, not a program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ Declarable = TypeVar("Declarable", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of a function or an `Operator`; None where nothing is declared."""
+    """The declaration of a function or an `Operator`; None where nothing is
+    declared.
+    """
 
     state: Literal["stateless", "global"] | None = None
     push: tuple[int, int | None] | None = None
@@ -35,7 +37,7 @@ def declare(
 
     `state="stateless"` says that its calls do not depend on one another, `push` how
     many outputs one item gives, `forwards` which attributes every output has unchanged.
-    The author is believed.
+    Declarations are trusted.
 
     >>> import anabranch as ab
     >>> @ab.declare(state="stateless", push=(0, 1), forwards=("symbol",))
@@ -79,7 +81,7 @@ def declaration_of(target: Any) -> Declaration:
 
 
 def trust(*packages: str) -> None:
-    """Take calls into packages (or modules) as pure.
+    """Treat calls into packages (or modules) as pure.
 
     >>> import anabranch as ab
     >>> ab.trust("geo_tables.lookup")

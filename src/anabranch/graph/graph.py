@@ -1,4 +1,4 @@
-"""The program as data: operators, their streams, the order of both, and who leads to whom."""
+"""The program as data: operators, streams, their order and connections."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Op:
     """An operator of a graph.
 
     `inputs` are the streams it consumes, by input port. `key` names the attributes by
-    which its state is kept apart (empty: one state in all). `type` is the tuple type of
-    its output where that is known. `timing` says how it follows the clock of its stream;
-    a replica then keeps the states of its keys together, since the clock is that of all.
+    which its state is partitioned (empty: one state for all). `type` is the tuple type
+    of its output if known. `timing` says how it follows the clock of its stream; a
+    replica then keeps the states of its keys together, since they share the clock.
     """
 
     name: str
@@ -58,32 +58,34 @@ class Op:
 
     @property
     def keyed_by(self) -> tuple[str, ...]:
-        """The attributes by which it tells items apart; empty: it takes all alike."""
+        """The attributes by which it distinguishes items; empty: none."""
         return self.key if self.kind.keyable else ()
 
     @property
     def key_functions(self) -> tuple[Any, ...]:
-        """The functions of the user's that give a part of its key."""
+        """The user's functions that compute a part of its key."""
         found = (getattr(name, "function", None) for name in self.keyed_by)
         return tuple(function for function in found if function is not None)
 
     @property
     def state_key(self) -> tuple[str, ...]:
-        """The attributes by which its state is kept apart; empty: one state in all."""
+        """The attributes by which its state is partitioned; empty: one state for
+        all.
+        """
         return self.keyed_by if self.timing is None else ()
 
 
 def has_turns(op: Op) -> bool:
-    """Tell whether an advance of the clock may have an operator give outputs by key."""
+    """Tell whether an advance of the clock may make an operator emit outputs by key."""
     return op.timing is not None and bool(op.keyed_by)
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A program. The operators stand in the order in which the user wrote them.
+    """A program. The operators are in the order in which the user wrote them.
 
     That order puts producers first, and it is also the order of the branches of a
-    fan-out: the consumer that was written first gets each item first.
+    fan-out: the consumer written first gets each item first.
     """
 
     ops: tuple[Op, ...]
@@ -148,7 +150,7 @@ class Graph:
 
     @property
     def live(self) -> bool:
-        """Whether only `stop()` ends the program: one of its sources has no end."""
+        """Whether only `stop()` ends the program: one of its sources is endless."""
         return any(isinstance(op.kind, SourceKind) and op.kind.live for op in self.ops)
 
     @property
@@ -158,7 +160,7 @@ class Graph:
 
 
 def name_stream(output: Output) -> str:
-    """Return the name of a stream: that of its operator, with the port if it is not 0.
+    """Return the name of a stream: that of its operator, with the port unless it is 0.
 
     >>> name_stream(Output("route")), name_stream(Output("route", 1))
     ('route', 'route.1')
@@ -197,7 +199,7 @@ def descendants(graph: Graph, name: str) -> set[str]:
 
 
 def depth_first(graph: Graph) -> tuple[str, ...]:
-    """Return the operators in the order in which one item comes to them.
+    """Return the operators in the order in which one item reaches them.
 
     >>> from anabranch.graph.graph import Op, Output
     >>> from anabranch.graph.kind import Kind

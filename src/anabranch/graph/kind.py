@@ -1,7 +1,7 @@
 """The base classes of all kinds of operators, sources and sinks.
 
 A kind is frozen data that says *what the user wrote*. It has no running state: its
-kernel, beside it in `anabranch.operators`, executes it, and its traits say what may be
+kernel, next to it in `anabranch.operators`, executes it, and its traits say what may be
 assumed about it.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UserCode(NamedTuple):
-    """A function of the user's and the part it plays in its operator."""
+    """A user's function and its role in its operator."""
 
     role: str
     function: Callable[..., Any]
@@ -28,7 +28,7 @@ class UserCode(NamedTuple):
 class Kind:
     """The base of every kind of operator.
 
-    `keyable` kinds keep their state apart per key when they stand on a keyed stream.
+    `keyable` kinds partition their state by key on a keyed stream.
     """
 
     label: ClassVar[str] = "operator"
@@ -58,7 +58,7 @@ class SourceKind(Kind):
 
     @property
     def live(self) -> bool:
-        """Whether only `stop()` ends it; a generator that never ends cannot say so."""
+        """Whether only `stop()` ends it; an endless generator cannot say so."""
         return False
 
     @property

@@ -1,7 +1,7 @@
-"""Paths that a user gives: plain ones, `file:` URLs, and what cannot be a path here.
+"""The user's paths: plain ones, `file:` URLs, and invalid ones.
 
-A URL of another scheme would otherwise be taken for a relative path: `s3://b/x` would
-be written to a local folder named `s3:`, and the job would report success.
+A URL of another scheme would otherwise count as a relative path: `s3://b/x` would be
+written to a local folder named `s3:`, and the job would report success.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HERE = ("", "localhost")  # the hosts of a file: URL that mean this machine
 def plain_path(given: Any) -> Any:
     """Return a path without a `file:` scheme and with `~` expanded.
 
-    Anything that is not a usable path comes back as it is; `why_not_path` tells why.
+    Anything that is not a usable path is returned unchanged; `why_not_path` says why.
 
     >>> plain_path("file:///data/a%20b.csv"), plain_path("trades.csv")
     ('/data/a b.csv', 'trades.csv')
@@ -48,7 +48,7 @@ def plain_path(given: Any) -> Any:
 
 
 def split_url(path: str) -> tuple[str, str] | None:
-    """Return the scheme of a URL, in small letters, and what follows; None for a path.
+    """Return the scheme of a URL, in lower case, and the rest; None for a path.
 
     >>> split_url("S3://bucket/trades.csv"), split_url("12:30.csv")
     (('s3', 'bucket/trades.csv'), None)
@@ -80,7 +80,7 @@ def is_store_url(path: Any) -> bool:
 
 
 def why_not_path(path: Any) -> str | None:
-    """Return why what `plain_path` gave cannot be a path of this machine, or None.
+    """Return why a result of `plain_path` cannot be a path of this machine, or None.
 
     >>> why_not_path("s3://bucket/trades.csv")
     "'s3://bucket/trades.csv' is a URL with the scheme s3"

@@ -1,8 +1,8 @@
 """The structure of the values of a type, so that data can be read into it.
 
-A *shape* is the type as plain data: what stands for itself, what is one of a few
-values, what contains other values. Sources convert what they read by the shape of each
-attribute; a type that a source cannot give values of is refused before anything runs.
+A *shape* is the type as plain data: scalars, choices among values, and containers.
+Sources convert what they read by the shape of each attribute; a type that a source
+cannot produce is refused before anything runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PlainShape:
 
 @dataclass(frozen=True)
 class ChoiceShape:
-    """One of some values, each with what is written for it: an Enum or a Literal."""
+    """One of some values, each with its written form: an Enum or a Literal."""
 
     annotation: Any
     values: tuple[tuple[Any, Any], ...]
@@ -65,7 +65,7 @@ class ChoiceShape:
 
 @dataclass(frozen=True)
 class Many:
-    """Any number of values of one shape, which `make` collects."""
+    """Any number of values of one shape, collected by `make`."""
 
     make: Any
     element: Shape
@@ -193,7 +193,7 @@ def may_be_none(shape: Shape) -> bool:
 
 
 def parts_of(shape: Shape) -> tuple[Shape, ...]:
-    """Return the shapes that a shape is directly made of."""
+    """Return the direct parts of a shape."""
     match shape:
         case Many(_, element):
             return (element,)
@@ -209,7 +209,7 @@ def parts_of(shape: Shape) -> tuple[Shape, ...]:
 
 
 def all_parts(shape: Shape) -> Iterator[Shape]:
-    """Yield a shape and all that it is made of, each once; types may be recursive.
+    """Yield a shape and all its parts, each once; types may be recursive.
 
     >>> list(all_parts(shape_of(list[int])))[1:]
     [PlainShape(type=<class 'int'>)]
@@ -251,7 +251,7 @@ def _why_not_json(shape: Shape) -> str | None:
 
 
 def why_not_column(annotation: Any) -> str | None:
-    """Return why the values of a type cannot all stand in one column, or None.
+    """Return why the values of a type cannot all be in one column, or None.
 
     >>> why_not_column(list[int | None]), why_not_column(int | float)
     (None, None)
@@ -272,7 +272,7 @@ def _why_not_column(shape: Shape) -> str | None:
 
 
 def _column_kinds(shape: Shape) -> Iterator[Shape]:
-    """Yield the shapes of which a value is one; an Enum or a Literal is its values."""
+    """Yield the alternatives of a shape; an Enum or a Literal is its values."""
     match shape:
         case ChoiceShape(_, values):
             yield from (shape_of(type(value)) for value, _ in values)
@@ -350,7 +350,7 @@ def _is_written_as_text(shape: Shape) -> bool:
 
 
 def describe_shape(shape: Shape) -> str:  # noqa: PLR0911 - one return per form
-    """Return how a shape is written in messages.
+    """Return a shape as written in messages.
 
     >>> describe_shape(shape_of(list[int] | None))
     'list[int] | None'

@@ -1,6 +1,6 @@
 """The place in the user's code where something was written.
 
-Every operator remembers the line that made it, so that any later word about it, an
+Every operator remembers the line that made it, so that any later message about it, an
 error or an explanation, can point there.
 """
 
@@ -30,7 +30,7 @@ _PACKAGES = tuple(
 
 @dataclass(frozen=True)
 class Site:
-    """A file and a line of the user's.
+    """A file and a line of user code.
 
     >>> str(Site("jobs/cool.py", 11))
     'jobs/cool.py:11'
@@ -106,7 +106,7 @@ def is_users_module(name: str) -> bool:
 
 
 def _shorten(path: str) -> str:
-    """Shorten `path` to be relative to the working directory where it lies below."""
+    """Return a path relative to the working directory if it lies below it."""
     try:
         relative = os.path.relpath(path)
     except ValueError:  # another drive

@@ -1,9 +1,9 @@
 """The traits of an operator, and the evidence for them.
 
-A trait that cannot be proven is unsafe: an unknown function has global state, gives any
+A trait that cannot be proved is unsafe: an unknown function has global state, gives any
 number of outputs and forwards nothing, until its author declares otherwise. The kind of
 an operator gives its traits as if its code were pure and forwarded nothing
-(`Kind.traits`); the analysis of the code says the rest.
+(`Kind.traits`); the analysis of the code adds the rest.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Cause = Literal["unseen", "kind", "writes", "input", "world", "shared"]
 
 
 class Evidence(NamedTuple):
-    """Why a trait was given: a phrase, and the line of the user's that it rests on.
+    """Why a trait was given: a phrase, and the user's line behind it.
 
-    `cause` tells an assumption from a proof. `unseen`: the code could not be followed
-    there, so the worst is assumed, and a declaration may say otherwise. All others are
-    proved. `kind`: operators of this kind are like that. `writes`: the code changes
-    something that outlives the call. `input`: it changes the input item. `world`: it
-    depends on, or touches, the world outside. `shared`: it reads what the code of an
-    operator changes.
+    `cause` distinguishes an assumption from a proof. `unseen`: the code could not be
+    followed there, so the worst is assumed, and a declaration may say otherwise. All
+    others are proved. `kind`: operators of this kind are like that. `writes`: the code
+    changes something that outlives the call. `input`: it changes the input item.
+    `world`: it depends on, or affects, the outside world. `shared`: it reads what the
+    code of an operator changes.
     """
 
     trait: Trait
@@ -44,7 +44,7 @@ class Push(NamedTuple):
     most: int | None
 
     def then(self, other: Push) -> Push:
-        """Return the range of two operators in a row.
+        """Return the range of two operators in sequence.
 
         >>> Push(0, 1).then(Push(1, None))
         Push(least=0, most=None)
@@ -60,14 +60,15 @@ class Push(NamedTuple):
 class Traits:
     """The traits of one operator.
 
-    `pop` is how many items it takes at a time, None if that differs. `forwards` are
-    the attributes that each output has unchanged from the item that caused it (for a
-    window: from the items in it); None means all of them. `punctuation` is what it
-    does to marks in its input, `expects_punctuation` whether it needs them.
-    `in_parallel` tells whether a source can be read, or a sink written, by several
-    workers at once, `unordered` whether a sink takes its items in any order. `effects` are those of user code that only the process it runs in
-    can keep: what it changes outside its state, or reads from the world. `lifted` are the
-    variables that hold its state, `not_lifted` why some that it changes do not.
+    `pop` is how many items it takes at a time, None if that varies. `forwards` are the
+    attributes that each output has unchanged from the item that caused it (for a
+    window: from its items); None means all of them. `punctuation` is what it does to
+    marks in its input, `expects_punctuation` whether it needs them. `in_parallel` tells
+    whether a source can be read, or a sink written, by several workers at once,
+    `unordered` whether a sink takes its items in any order. `effects` are those of user
+    code that are confined to its process: what it changes outside its state, or reads
+    from the outside world. `lifted` are the variables that hold its state, `not_lifted`
+    why some that it changes do not.
     """
 
     state: State
@@ -97,7 +98,7 @@ def why(op: Op, trait: Trait, text: str) -> Evidence:
 
 
 def keep_nothing(op: Op, push: Push, **others: Any) -> Traits:
-    """Return the traits of an operator without state."""
+    """Return the traits of a stateless operator."""
     text = f"{op.kind.label} keeps nothing from one item to the next"
     return Traits("stateless", push=push, evidence=(why(op, "state", text),), **others)
 
@@ -108,7 +109,7 @@ def keep_one_state(op: Op, text: str, push: Push, **others: Any) -> Traits:
 
 
 def keep_by_key(op: Op, what: str, push: Push, **others: Any) -> Traits:
-    """Return the traits of an operator with state: per key, or one in all."""
+    """Return the traits of a stateful operator: per key, or one state for all."""
     key = op.state_key
     state: State = "keyed" if key else "global"
     text = (

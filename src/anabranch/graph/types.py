@@ -1,8 +1,8 @@
-"""The types of tuples: what attributes an item has, and of what type.
+"""Tuple types: the attributes of an item, and their types.
 
-A tuple type is a `typing.NamedTuple`, a frozen dataclass or a scalar. Where an
-annotation gives the type of a stream, attributes can be checked before the program
-runs and tuples travel as Arrow columns; where nothing is known the type is `None`.
+A tuple type is a `typing.NamedTuple`, a frozen dataclass or a scalar. If an annotation
+gives the type of a stream, attributes can be checked before the program runs and tuples
+are sent as Arrow columns; if nothing is known the type is `None`.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ def members_of(typed_dict: Any) -> Mapping[str, Any] | None:
         return _remembered[typed_dict]
     try:
         return get_type_hints(typed_dict)
-    except (NameError, TypeError):  # an annotation that cannot be resolved here
+    except (NameError, TypeError):  # an unresolvable annotation
         return dict(typed_dict.__annotations__)
 
 
 def remember_fields(tuple_type: type, fields: Mapping[str, Any]) -> None:
-    """Have `fields_of`, or `members_of`, return these attributes for a type.
+    """Make `fields_of`, or `members_of`, return these attributes for a type.
 
-    A process that got a class from another one cannot look its annotations up where
-    they are text: it does not have the module.
+    A process that received a class from another one cannot resolve its textual
+    annotations: it does not have the module.
     """
     _remembered[tuple_type] = fields
     _resolve_fields.cache_clear()
@@ -88,7 +88,7 @@ def _resolve_fields(tuple_type: type) -> Mapping[str, Any]:
         return _remembered[tuple_type]
     try:
         hints = get_type_hints(tuple_type)
-    except (NameError, TypeError):  # an annotation that cannot be resolved here
+    except (NameError, TypeError):  # an unresolvable annotation
         hints = dict(getattr(tuple_type, "__annotations__", {}))
     if dataclasses.is_dataclass(tuple_type):
         names = [f.name for f in dataclasses.fields(tuple_type)]
@@ -144,7 +144,7 @@ def optional_of(attribute_type: Any) -> Any | None:
 
 
 def type_name(tuple_type: Any) -> str:
-    """Return how a type is written in messages.
+    """Return a type as written in messages.
 
     >>> type_name(int), type_name(None)
     ('int', 'unknown')
@@ -157,12 +157,12 @@ def type_name(tuple_type: Any) -> str:
 
 
 def find_return_type(function: Callable[..., Any]) -> Any | None:
-    """Return the annotated type of what `function` returns, or None."""
+    """Return the annotated return type of a function, or None."""
     return _find_usable(_hints(function).get("return"))
 
 
 def find_return_element_type(function: Callable[..., Any]) -> Any | None:
-    """Return T where `function` is annotated to return an iterable of T, or None."""
+    """Return T if `function` is annotated to return an iterable of T, or None."""
     returned = _hints(function).get("return")
     args = get_args(returned)
     if get_origin(returned) in _ITERABLES and args:
@@ -171,7 +171,7 @@ def find_return_element_type(function: Callable[..., Any]) -> Any | None:
 
 
 def find_return_pair_type(function: Callable[..., Any]) -> Any | None:
-    """Return T where `function` is annotated to return `tuple[state, T]`, or None."""
+    """Return T if `function` is annotated to return `tuple[state, T]`, or None."""
     returned = _hints(function).get("return")
     args = get_args(returned)
     if get_origin(returned) is tuple and len(args) == 2:  # noqa: PLR2004 - a pair
@@ -204,7 +204,7 @@ def _hints(function: Any) -> Mapping[str, Any]:
 
 
 def _find_usable(annotation: Any) -> Any | None:
-    """Return a usable type: what is Any, a TypeVar or None says nothing."""
+    """Return a usable type: Any, a TypeVar or None say nothing."""
     if annotation in (None, Any, type(None), object) or isinstance(
         annotation, typing.TypeVar
     ):
@@ -213,7 +213,7 @@ def _find_usable(annotation: Any) -> Any | None:
 
 
 def find_made_type(into: Any) -> Any:
-    """Return the tuple type that `into` makes: itself, or what it is annotated with."""
+    """Return the tuple type that `into` makes: itself, or its annotation."""
     if into is None:
         return None
     if isinstance(into, type):
@@ -221,11 +221,11 @@ def find_made_type(into: Any) -> Any:
     return find_return_type(into)
 
 
-_MOST, _LONGEST = 50, 80  # names, and characters of each, that an error lists
+_MOST, _LONGEST = 50, 80  # names, and characters of each, listed in an error
 
 
 def there_is(name: str, names: Iterable[str], noun: str = "attribute") -> str:
-    """List the names there are instead of `name`, the likeliest first.
+    """Return the names there are instead of `name`, the likeliest first.
 
     >>> there_is("simbol", ["ts", "symbol"])
     "did you mean 'symbol'? The attributes are ts, symbol"
@@ -262,7 +262,7 @@ def _closest(name: str, known: list[str]) -> str | None:
 
 
 def lacks(tuple_type: Any, name: str) -> bool:
-    """Tell whether items of a type have no such attribute; False if nobody knows.
+    """Tell whether items of a type have no such attribute; False if unknown.
 
     >>> lacks(int, "symbol"), lacks(int, "real"), lacks(None, "symbol")
     (True, False, False)
@@ -277,7 +277,7 @@ def lacks(tuple_type: Any, name: str) -> bool:
 
 
 def attribute_type(tuple_type: Any, name: str) -> Any | None:
-    """Return the type of an attribute; None if nobody knows it."""
+    """Return the type of an attribute; None if unknown."""
     first, _, rest = name.partition(".")
     found = (fields_of(tuple_type) or {}).get(first)
     if rest:
@@ -286,7 +286,7 @@ def attribute_type(tuple_type: Any, name: str) -> Any | None:
 
 
 def is_number(attribute: Any) -> bool:
-    """Tell whether values of a type are numbers; True if nobody knows.
+    """Tell whether values of a type are numbers; True if unknown.
 
     >>> is_number(float | None), is_number(str), is_number(None)
     (True, False, True)
@@ -298,9 +298,9 @@ def is_number(attribute: Any) -> bool:
 
 
 def may_be(given: Any, needed: Any) -> bool:
-    """Tell whether a value of type `given` may serve where `needed` is asked for.
+    """Tell whether a value of type `given` may be used as `needed`.
 
-    True if nobody knows. An int serves as a float; of a union one member is enough.
+    True if unknown. An int may be used as a float; for a union one member is enough.
 
     >>> may_be(int, float), may_be(str, int), may_be(int | None, int)
     (True, False, True)
@@ -316,12 +316,12 @@ def _serves(given: type, needed: type) -> bool:
         return True
     try:
         return issubclass(given, needed) or issubclass(needed, given)
-    except TypeError:  # a protocol that does not let itself be asked
+    except TypeError:  # a protocol that does not support isinstance
         return True
 
 
 def _members(annotation: Any) -> list[type] | None:
-    """Return the classes of a type or union; None if it is not made of classes."""
+    """Return the classes of a type or union; None if it does not consist of classes."""
     if get_origin(annotation) in (typing.Union, types.UnionType):
         parts = [_members(part) for part in get_args(annotation)]
         if any(part is None for part in parts):

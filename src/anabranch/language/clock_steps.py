@@ -1,4 +1,4 @@
-"""Which advances of a clock matter: windows by time look at it at their ends only."""
+"""Which advances of a clock matter: time windows use it at their ends only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anabranch.operators.windows import Aggregate
 
 
 def tell_steps(graph: Graph, op: Op) -> Kind:
-    """Return the kind of an operator; a clock knows between which times nothing happens.
+    """Return the kind of an operator; a clock knows when nothing can happen.
 
     >>> import anabranch as ab
     >>> clock = ab.from_iterable([1, 2]).event_time("real", name="clock")

@@ -17,7 +17,7 @@ Composite: TypeAlias = Callable[[Stream], Stream]
 
 
 def pipeline(*stages: Composite) -> Composite:
-    """Return the composite that puts `stages` one behind the other.
+    """Return the composite that applies `stages` in sequence.
 
     >>> import anabranch as ab
     >>> twice = ab.pipeline(lambda s: s.map(lambda n: n + 1),
@@ -93,7 +93,7 @@ def _weights(turn: RoundRobin, branches: int) -> tuple[int, ...]:
 
 
 def union(*streams: Stream, name: str | None = None) -> Stream:
-    """Bring streams together in the order in which their items arrive.
+    """Combine streams in order of arrival.
 
     >>> import anabranch as ab
     >>> both = ab.union(ab.from_iterable([1, 2]), ab.from_iterable([10]))
@@ -109,9 +109,9 @@ def merge(
     on: str | Sequence[str] = (),
     name: str | None = None,
 ) -> Stream:
-    """Bring streams together by ascending attribute `by`.
+    """Combine streams by ascending attribute `by`.
 
-    With `on` the items of each key are merged by themselves: an item waits for items of
+    With `on` the items of each key are merged separately: an item waits for items of
     its own key only, and keys run in parallel.
 
     >>> import anabranch as ab
@@ -132,7 +132,7 @@ def barrier(
     on: str | Sequence[str] = (),
     name: str | None = None,
 ) -> Stream:
-    """Wait for one item of each stream and give them together.
+    """Wait for one item of each stream and emit them together.
 
     With `on` these items have the same key, and keys run in parallel.
 

@@ -1,7 +1,7 @@
-"""Operators as they are written down, and the graph that they make.
+"""Operators as written, and the graph they form.
 
 A chain of calls builds drafts that point back to their inputs; nothing is global and
-nothing runs. `build_graph` walks back from the sinks and gives the `Graph`.
+nothing runs. `build_graph` walks back from the sinks and returns the `Graph`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _serial = itertools.count()
 
 @dataclass(eq=False)
 class Draft:
-    """An operator that has been written but does not stand in a graph yet."""
+    """An operator that is not in a graph yet."""
 
     kind: Kind
     inputs: tuple[tuple[Draft, int], ...]
@@ -67,7 +67,7 @@ class Draft:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The end of a stream; what `ab.run` and `ab.compile` take.
+    """The end of a stream, as taken by `ab.run` and `ab.compile`.
 
     >>> import anabranch as ab
     >>> out = ab.from_iterable([1, 2]).to_list()

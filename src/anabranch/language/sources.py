@@ -1,4 +1,4 @@
-"""The functions that start a program: one for each kind of source."""
+"""The functions that start a program: one per kind of source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from anabranch.operators.sources import (
 
 
 def read(source: Source, type: Any = None, *, name: str | None = None) -> Stream:
-    """Read a source of your own: an instance of a class that inherits from `ab.Source`.
+    """Read a source of your own: an instance of a subclass of `ab.Source`.
 
     `type` is the type of its items, as for other sources.
 
@@ -99,11 +99,11 @@ def read_csv(
 ) -> Stream:
     r"""Read comma-separated values; columns are matched to attributes by name.
 
-    Without a `header` columns are matched by position. `path` is a file, a directory
-    or a pattern, plain or as a `file:` URL; several files are read in the order of
-    their names. With `follow` a directory or pattern is watched until the job is
-    stopped: a new file is read once it has not changed for a second. Files whose names
-    begin with `.` or `_` are ignored until they are renamed.
+    Without a `header` columns are matched by position. `path` is a file, a directory or
+    a pattern, plain or as a `file:` URL; several files are read in the order of their
+    names. With `follow` a directory or pattern is watched until the job is stopped: a
+    new file is read once it has not changed for a second. Files whose names begin with
+    `.` or `_` are ignored until they are renamed.
 
     >>> import anabranch as ab, pathlib, tempfile
     >>> from typing import NamedTuple
@@ -126,7 +126,7 @@ def read_jsonl(
     follow: bool = False,
     name: str | None = None,
 ) -> Stream:
-    r"""Read JSON lines, one object (or, for a scalar type, one value) a line.
+    r"""Read JSON lines, one object (or, for a scalar type, one value) per line.
 
     With `follow` a directory is watched, as by `ab.read_csv`.
 
@@ -201,10 +201,10 @@ def socket(
 ) -> Stream:
     r"""Read the lines that the server at `host` and `port` sends.
 
-    `format` says how a line is written: "text" (for str), "jsonl" (for other types) or
-    "csv" (without a header, columns by position). Where the server hangs up, the
-    stream ends; with `reconnect` it goes on when the server is back. What a server
-    sent is gone: a job that is run again reads what comes from then on.
+    `format` is the format of a line: "text" (for str), "jsonl" (for other types) or
+    "csv" (without a header, columns by position). The stream ends when the server
+    closes the connection; with `reconnect` it continues when the server is back. Lines
+    already sent are gone: a job that is run again reads those that arrive from then on.
 
     >>> import anabranch as ab, socket
     >>> with socket.create_server(("localhost", 0)) as server:
@@ -240,19 +240,19 @@ def kafka(
 ) -> Stream:
     """Read the messages of Kafka topics, one item each (`pip install anabranch[kafka]`).
 
-    `topic` is a name, a list of names, or a pattern of names that begins with `^`. A new
-    job begins at `start`: with the first messages, behind the last ones, or with the first
-    of a time or later. Items are the values of messages; with the type `ab.KafkaMessage`
-    they are the messages, with key, headers and time.
+    `topic` is a name, a list of names, or a pattern of names that begins with `^`. A
+    new job begins at `start`: with the first messages, after the last ones, or with the
+    first at a time or later. Items are the values of messages; with the type
+    `ab.KafkaMessage` they are the messages, with key, headers and time.
 
-    With `format="avro"` (`pip install anabranch[avro]`) values are Avro: with the URL of a
-    schema `registry` of whatever schema they name, else of `schema`, or of that which
-    follows from the type.
+    With `format="avro"` (`pip install anabranch[avro]`) values are Avro: with the URL
+    of a schema `registry`, in the schema that each names; else in `schema`, or in the
+    one derived from the type.
 
-    Within a partition the order is that of the offsets. What is taken at a time goes
-    partition by partition. Without `follow` the stream ends behind what was there at
-    the start. A broker may be away for `patience_s` seconds. `options` are settings of
-    librdkafka, such as security settings.
+    Within a partition the order is that of the offsets. Messages read together go
+    partition by partition. Without `follow` the stream ends after the messages present
+    at the start. A broker may be unavailable for `patience_s` seconds. `options` are
+    settings of librdkafka, such as security settings.
 
     >>> import anabranch as ab
     >>> ab.kafka("localhost:9092", "trades", int).map(abs).draft.kind.label
@@ -285,8 +285,8 @@ def read_postgres(
     """Read a table or the rows of a query (`pip install anabranch[postgres]`).
 
     Columns are matched to attributes by name. A table has no order of its own:
-    `order_by` names the columns that give it one; together they must be unique. All
-    rows come from one snapshot; what changes later is not seen.
+    `order_by` names the columns that define it; together they must be unique. All rows
+    come from one snapshot; later changes are not seen.
 
     >>> import anabranch as ab
     >>> orders = ab.read_postgres("dbname=shop", "orders", int, order_by="id")
@@ -311,9 +311,9 @@ def read_delta(
     """Read a Delta Lake table (`pip install anabranch[delta]`).
 
     By default, all rows of the newest version; `version` names another one. `since=3`
-    reads the rows that the versions behind 3 added. `follow=True` goes on with those
-    of later versions, until the job is stopped. A version that changes or removes rows
-    is refused where only added rows are read.
+    reads the rows added by the versions after 3. `follow=True` continues with those of
+    later versions, until the job is stopped. If only added rows are read, a version
+    that changes or removes rows is refused.
 
     Versions come in order; within one, data files in the order of their paths. Columns
     are matched to attributes by name. `options` are the storage options of `deltalake`.
@@ -343,9 +343,9 @@ def read_iceberg(
     """Read an Iceberg table (`pip install anabranch[iceberg]`).
 
     By default, all rows of the current snapshot; `snapshot` names another one by its
-    id. `since` reads the rows that the snapshots behind that one appended, and
-    `follow=True` goes on with later ones, until the job is stopped. A snapshot that
-    changes or removes rows is refused where only appended rows are read.
+    id. `since` reads the rows appended by the snapshots after that one, and
+    `follow=True` continues with later ones, until the job is stopped. If only appended
+    rows are read, a snapshot that changes or removes rows is refused.
 
     `catalog` is the name of one in PyIceberg's configuration, or its properties, with
     its name as "name".
@@ -377,12 +377,12 @@ def from_spark(
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Stream:
-    """Read a DataFrame of Spark's, streaming or not.
+    """Read a Spark DataFrame, streaming or not.
 
     Each micro-batch of a streaming DataFrame is an epoch. Order is Spark's: the
-    partitions of a batch by number, the rows of a partition as they stand. `trigger`
-    is what `DataStreamWriter.trigger` takes; the stream ends where the query does,
-    as with `{"availableNow": True}`. Without a `type`, items are named tuples with the
+    partitions of a batch by number, the rows of a partition as they are. `trigger` is
+    the argument of `DataStreamWriter.trigger`; the stream ends when the query does, as
+    with `{"availableNow": True}`. Without a `type`, items are named tuples with the
     columns as attributes.
 
     >>> import anabranch as ab
@@ -397,14 +397,14 @@ def from_spark(
 
 
 def _format(given: RowFormat | None, kind: Any) -> RowFormat:
-    """Return how rows are written where the user did not say."""
+    """Return the default row format."""
     return given or ("text" if kind is str else "jsonl")
 
 
 def _value_format(
     given: ValueFormat | None, kind: Any, schema: Any, registry: str | None
 ) -> ValueFormat:
-    """Return how values are written; refuse a type that Avro cannot give."""
+    """Return the format of values; refuse a type that Avro cannot represent."""
     if given != "avro":
         refuse_avro_options(given, schema, registry)
         return _format(given, kind)
@@ -414,7 +414,7 @@ def _value_format(
 
 
 def _refuse_start(start: Any) -> Any:
-    """Refuse a time without a zone, which is another one on every machine."""
+    """Refuse a time without a zone, which differs between machines."""
     if isinstance(start, datetime) and start.tzinfo is None:
         msg = (
             f"start must be a time with a zone; got {start!r}; say "

@@ -90,7 +90,7 @@ class Endings:
         """Call `f(item)` for each item, in order, in this process.
 
         With `ordered=False` the items may come in any order, which saves work behind a
-        parallel region: for a function that adds up, or that writes to a set.
+        parallel region: for a function that computes a sum, or that adds to a set.
 
         >>> import anabranch as ab
         >>> _ = ab.run(ab.from_iterable("ab").for_each(print), on="sequential")
@@ -223,13 +223,13 @@ class Endings:
         """Send the items as messages to a topic, one transaction per epoch.
 
         `key` names the attribute that becomes the key of the messages; items with the
-        same key stay in order. Without it all items go to the first partition, in order. An
-        `ab.KafkaMessage` is sent with its own key, headers and time.
-        With a checkpoint, an epoch that was committed is not sent again after a failure.
-        With `at_least_once` there are no transactions: readers need not wait for the end of
-        one, and the last epoch before a failure may come again.
-        With `format="avro"` values are Avro of `schema`, or of that which follows from the
-        type; the schema `registry` of that URL gets it, and values begin with its number.
+        same key stay in order. Without it all items go to the first partition, in
+        order. An `ab.KafkaMessage` is sent with its own key, headers and time. With a
+        checkpoint, a committed epoch is not sent again after a failure. With
+        `at_least_once` there are no transactions: readers need not wait for the end of
+        one, and the last epoch before a failure may be sent again. With `format="avro"`
+        values are Avro in `schema`, or in the one derived from the type; the schema is
+        registered in the `registry` at that URL, and values begin with its id.
 
         >>> import anabranch as ab
         >>> ab.from_iterable([1]).to_kafka("localhost:9092", "numbers").draft.kind.label
@@ -314,7 +314,7 @@ class Endings:
         return self._sink(WriteSink(made), name)
 
     def write(self, sink: Committing, *, name: str | None = None) -> Result:
-        """Write to a sink of your own: an instance of a class that inherits from `ab.Sink`.
+        """Write to a sink of your own: an instance of a subclass of `ab.Sink`.
 
         >>> import anabranch as ab
         >>> class Printer(ab.Sink):
@@ -894,7 +894,7 @@ def gather(
     name: str | None,
     key: tuple[str, ...] = (),
 ) -> Stream:
-    """Return the stream of an operator that takes several."""
+    """Return the stream of an operator with several inputs."""
     inputs = tuple((stream.draft, stream.port) for stream in streams)
     keys = {stream.key for stream in streams}
     kept = keys.pop() if len(keys) == 1 else ()
@@ -933,7 +933,7 @@ def _find_timing(stream: Stream, kind: Kind) -> Timing | None:
     if isinstance(kind, InOrder) or (
         isinstance(kind, Aggregate) and kind.window.clocked
     ):
-        return Timing(clock.on, clock.unit)  # what is closed is forgotten anyway
+        return Timing(clock.on, clock.unit)  # closed windows are dropped anyway
     forget_after = stream.forget_after if kind.keyable and stream.key else None
     woken = isinstance(kind, Apply) and kind.overrides("on_time")
     if not woken and forget_after is None:
@@ -943,7 +943,7 @@ def _find_timing(stream: Stream, kind: Kind) -> Timing | None:
 
 def _as_window(window: Window | int | None) -> Window:
     if window is None:
-        return Window(count=1)  # for a join that goes by time alone
+        return Window(count=1)  # for a join by time alone
     return Window(count=window) if isinstance(window, int) else window
 
 
@@ -953,7 +953,7 @@ def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def refuse_avro_options(format: str | None, schema: Any, registry: Any) -> None:  # noqa: A002
-    """Refuse what only Avro has."""
+    """Refuse options that only Avro has."""
     if schema is not None or registry is not None:
         msg = (
             f'schema and registry are for format="avro"; got format={format!r}; say '

@@ -1,6 +1,6 @@
-"""Check a program as a whole before anything runs: all faults at once.
+"""Checks a whole program before anything runs: all faults at once.
 
-Where the type of a stream is not known, nothing is assumed about it.
+If the type of a stream is unknown, nothing is assumed about it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def validate(graph: Graph) -> None:
 
 
 def faults_of(graph: Graph) -> tuple[Fault, ...]:
-    """Return everything that is wrong with a program, in the order of the lines."""
+    """Return everything that is wrong with a program, in line order."""
     return _faults(graph, (sinks, locations, paths, columns, strays, *_CHECKS))
 
 

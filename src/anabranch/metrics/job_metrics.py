@@ -12,7 +12,7 @@ from anabranch.logs import log, logger_of
 from anabranch.metrics.latency import LatencySummary
 
 _LOGGER = logger_of("control")
-MOST = 2_000  # that are kept; then the older half is forgotten
+MOST = 2_000  # kept; then the older half is dropped
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Journal:
     """The list of adaptations of a job; any thread may read it.
 
     `told` is called with each adaptation as soon as it is decided. If it fails, that is
-    logged and the job goes on.
+    logged and the job continues.
 
     >>> seen = []
     >>> journal = Journal(lambda change: seen.append(change.what))
@@ -43,7 +43,7 @@ class Journal:
     """
 
     def __init__(self, told: OnDecision | None = None) -> None:
-        self.decided = 0  # so far, with those that were forgotten
+        self.decided = 0  # so far, including dropped ones
         self._kept: list[Adaptation] = []
         self._told = told
         self._lock = threading.Lock()
@@ -132,10 +132,10 @@ class OperatorLoad:
     """The load of an operator, measured for its element, which fused operators share.
 
     `items` have entered the element, and its replicas have worked for `work_s` seconds
-    in all, both since the element was last rearranged. `skew` is the work of the busiest
-    replica divided by the mean. `waiting` items are in the queues before it, which are
-    `full` to that share: a full queue slows down its producers. `keys` is the number of
-    keys in its state and `state_bytes` the disk space that this takes on this host.
+    in all, both since the element was last rearranged. `skew` is the work of the
+    busiest replica divided by the mean. `waiting` items are in the queues before it,
+    which are `full` to that share: a full queue slows down its producers. `keys` is the
+    number of keys in its state and `state_bytes` its disk space on this host.
     """
 
     element: str
@@ -150,7 +150,7 @@ class OperatorLoad:
 
 
 def find_skew(work: Sequence[float]) -> float:
-    """Return the largest of some loads divided by their mean; 1 if they are alike.
+    """Return the maximum of some loads divided by their mean; 1 if they are equal.
 
     >>> find_skew([3.0, 1.0]), find_skew([0.0, 0.0]), find_skew([])
     (1.5, 1.0, 1.0)
@@ -165,8 +165,8 @@ class LatencyStep:
 
     at_s: float
     mean_ms: float
-    quantile_ms: float  # of the quantile that the goal names
-    items: int  # that came out since the step before
+    quantile_ms: float  # at the goal's quantile
+    items: int  # delivered since the step before
     arrived_per_s: float
     backlog: float
     replicas: Mapping[str, int]  # by region

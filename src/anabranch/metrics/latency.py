@@ -25,9 +25,9 @@ _PARTS = 8  # of items that are spread between two latencies
 
 
 class Latencies:
-    """The latencies at one sink; one thread at a time records, any may look.
+    """The latencies at one sink; one thread records, any may read.
 
-    Those of the last minute are kept a second time, in slices of some seconds.
+    Those of the last minute are also kept in slices of some seconds.
 
     >>> latencies = Latencies()
     >>> latencies.record(0.001, 98)
@@ -45,7 +45,7 @@ class Latencies:
     def record(
         self, latency_s: float, items: int = 1, *, at_s: float | None = None
     ) -> None:
-        """Count items that arrived together, at a moment or now."""
+        """Count items that arrived together, at a time or now."""
         self.most_s = max(self.most_s, latency_s)
         self.total_s += latency_s * items
         place = 0
@@ -90,7 +90,7 @@ class Latencies:
                 recent[place] = recent.get(place, 0) + items
 
     def recent_counts(self, now_s: float) -> dict[int, int]:
-        """Return how many items of the last minute fell into which bucket."""
+        """Return the bucket counts of the last minute."""
         found: dict[int, int] = {}
         for number, counts in tuple(self._slices):
             if number > now_s // _SLICE_S - _SLICES:
@@ -115,7 +115,7 @@ class SinkLatencies:
 
 @dataclass(frozen=True)
 class Sojourns:
-    """The latencies of the items that were delivered within some time."""
+    """The latencies of the items delivered within some time."""
 
     counts: tuple[int, ...]
     total_s: float
@@ -222,9 +222,9 @@ def recent_summary(
 
 
 def count_by_ms(all_latencies: Iterable[Latencies]) -> tuple[tuple[float, int], ...]:
-    """Return how many items had which latency, over several sinks and so far.
+    """Return the number of items per latency, over several sinks, so far.
 
-    Two of them tell what came in between, as `summary` cannot.
+    The difference of two readings covers the time in between, unlike `summary`.
 
     >>> seen = Latencies()
     >>> seen.record(0.001, 98)

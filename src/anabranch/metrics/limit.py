@@ -1,6 +1,6 @@
-"""What limits a run, in words: its input, one operator, the cores, or the commits.
+"""The limit of a run, in words: its input, one operator, the cores, or the commits.
 
-The answer rests on the record alone, so an old run is judged like one that runs.
+The answer rests on the record alone, so an old run is judged like a live one.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 Sample: TypeAlias = Mapping[str, Any]
 
-LATELY = 5  # samples that tell how it is now
-BUSY = 0.8  # of the time: more is the whole of it, less the noise of the machine
-IDLE = 0.5  # of the time: an element that works less than that waits for items
-OVERHEAD = 0.4  # of an epoch's time: from then on a phase is what limits
+LATELY = 5  # samples that describe the present
+BUSY = 0.8  # of the time: above this it is saturated; the rest is noise
+IDLE = 0.5  # of the time: an element that works less waits for items
+OVERHEAD = 0.4  # of an epoch's time: above this a phase is the limit
 
 
 def find_limit(
@@ -24,7 +24,7 @@ def find_limit(
 ) -> dict[str, str] | None:
     """Return what limits a run and why; None before anything is known.
 
-    Of a run that has ended it is what limited all of it.
+    For a run that has ended it is the limit of the whole run.
 
     >>> load = {"score": {"element": "score", "replicas": 1, "busy": 0.97, "skew": 1.0}}
     >>> samples = [{"at_s": 9.0, "read": 500, "delivered": 9, "load": load}]
@@ -69,7 +69,7 @@ def _describe_start(
 
 
 def _find_costly_phase(epochs: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:
-    """Return the phase around the work of epochs that takes much of their time."""
+    """Return the overhead phase that takes a large share of the epochs' time."""
     totals: dict[str, float] = {}
     for epoch in epochs:
         for name, seconds in epoch["phases"].items():
@@ -100,7 +100,7 @@ def _mean_busy(samples: Sequence[Sample]) -> dict[str, float]:
 def _describe_element(
     program: Mapping[str, Any], sample: Sample, element: str, busy: float
 ) -> dict[str, str]:
-    """Say which element limits, and why it is not faster."""
+    """Return the limiting element, and why it is not faster."""
     load = {
         name: one for name, one in sample["load"].items() if one["element"] == element
     }

@@ -1,4 +1,5 @@
-"""Samples of the profiler, what a control step has seen, and the model made of them.
+"""Profiler samples, the observations of a control step, and the model derived from
+them.
 
 The terms are those of *Auto-pipelining for Data Stream Processing*: the utilization of
 a thread is the share of a core that it uses, and the utilization of a port by a thread
@@ -20,24 +21,23 @@ from anabranch.metrics.pipeline import (
     ServiceTime,
 )
 
-LEAST_BLOCKED = 0.1  # of the time: less may as well be chance
-ENOUGH_LOOKS = 10  # to tell where a thread stands without a core
-CONTENDED = 0.1  # of the time: from then on, threads are taken to wait for the lock
+LEAST_BLOCKED = 0.1  # of the time: less may be chance
+ENOUGH_LOOKS = 10  # samples needed to locate a thread without a core
+CONTENDED = 0.1  # of the time: above this, threads count as waiting for the lock
 
 
 @dataclass(frozen=True)
 class ThreadSamples:
-    """One thread while it was watched.
+    """The samples of one thread.
 
-    `begin` is the operator that it begins with: threads of one region that begin with
-    the same one are replicas of each other. `at_work` divides its time on a core by
-    where it was seen, in any unit; when it was seen waiting, it was nowhere. `cpu_s` is
-    how long it was on a core, and `denied_s` how long it was ready, but other processes
-    had all cores. `locked` is the share of the time in which somebody held the lock of
-    its interpreter. `looks` is how often all threads were looked at, and
-    `sampler_s` what that took on a core, for all of them. `stood` is how often it was
-    seen where, on a core or not, but not where it waits for items. Of the looks at which
-    it was `waiting`, it waited at `full` for room in the buffer behind it.
+    `begin` is its first operator: threads of one region with the same first operator
+    are replicas of each other. `at_work` divides its CPU time by position, in any unit;
+    waiting has no position. `cpu_s` is its CPU time, and `denied_s` how long it was
+    ready while other processes had all cores. `locked` is the share of the time in
+    which the interpreter lock was held. `looks` is the number of samples of all
+    threads, and `sampler_s` their CPU time. `stood` counts samples by position, on a
+    core or not, except waiting for items. Of the samples in which it was `waiting`, it
+    waited at `full` for room in the buffer behind it.
     """
 
     begin: str
@@ -54,7 +54,7 @@ class ThreadSamples:
 
     @property
     def utilization(self) -> float:
-        """The share of a core that it used, of those that it could have had.
+        """The share of a core it used, of the time it could have had one.
 
         >>> ThreadSamples("a", elapsed_s=2.0, cpu_s=1.5, at_work={}).utilization
         0.75
@@ -77,7 +77,7 @@ class ThreadSamples:
         return max(0.0, 1 - self.utilization - self.waiting / self.looks)
 
     def find_blocked(self) -> dict[Route, float]:
-        """Return the share of the time in which it was blocked, by place.
+        """Return the share of the time in which it was blocked, by position.
 
         >>> stood = {("a",): 10, ("a", "fetch"): 90}
         >>> seen = ThreadSamples("a", 1.0, 0.1, {("a",): 1.0}, looks=100, stood=stood)
@@ -105,12 +105,13 @@ def pipeline_of(
 ) -> Pipeline:
     """Return the model of a program from samples of its threads.
 
-    A thread's time is divided by where it was seen. `inputs` are those that are known,
-    with their rates; an input that was seen beside them counts one item a second.
-    `facts` are further attributes of the pipeline.
+    A thread's time is divided by position. `inputs` are the known ones, with their
+    rates; an input seen besides them counts one item per second. `facts` are further
+    attributes of the pipeline.
 
-    What a thread of several does not spend at work or waiting for items counts as waiting
-    for the lock, if that is taken for some of the time: it may as well be a device.
+    If several threads share a lock that is held for some of the time, time spent
+    neither at work nor waiting for items counts as waiting for the lock: it may as well
+    be a device.
 
     >>> seen = {("read",): 1, ("read", "a"): 1, ("read", "a", "b"): 2}
     >>> (load,) = pipeline_of([ThreadSamples("read", 1.0, 0.8, seen)]).threads
@@ -126,7 +127,7 @@ def pipeline_of(
         name: _uses_by_route(group, contended=contended)
         for name, group in alike.items()
     }
-    totals: dict[Route, float] = {}  # of all routes that end alike
+    totals: dict[Route, float] = {}  # of all routes with the same end
     for routes in uses.values():
         for route, use in routes.items():
             totals[route[-2:]] = totals.get(route[-2:], 0.0) + use.work_s
@@ -147,9 +148,9 @@ def _fill(
     replicas: int,
     inputs: Sequence[InputLoad],
 ) -> InputLoad:
-    """Return the input at the end of a route, with what an item costs there.
+    """Return the input at the end of a route, with its cost per item.
 
-    Of the items that come in where several routes end, it has its part of the work.
+    If several routes end at an input, each has its part of the work.
     """
     *before, operator = route
     known = [
@@ -178,7 +179,7 @@ def _fill(
 def _uses_by_route(
     samples: Sequence[ThreadSamples], *, contended: bool
 ) -> dict[Route, ServiceTime]:
-    """Return the shares of a thread's time by route: those of its replicas on average."""
+    """Return the shares of a thread's time by route, averaged over its replicas."""
     if not samples:
         return {}
     begin, count = samples[0].begin, len(samples)
@@ -190,7 +191,7 @@ def _uses_by_route(
     each = on_core / (sum(seen.values()) or 1.0)
     cpu = {route: time * each for route, time in seen.items()}
     blocked: dict[Route, float] = {}
-    if not contended:  # else it may as well wait for the lock
+    if not contended:  # else it may be waiting for the lock
         for one in samples:
             for route, share in one.find_blocked().items():
                 at = route or (begin,)
@@ -212,11 +213,11 @@ def _uses_by_route(
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch that has run: its items, how long it took, and with which degree.
+    """A finished epoch: its items, its duration, and its degree.
 
-    `work_s` is what all replicas did for the items, and `longest_s` how long the tasks
-    took that the epoch had to wait for, one level after the other. Of all tasks, that of
-    the operators `slowest` took longest.
+    `work_s` is the work of all replicas, and `longest_s` the time of the tasks that the
+    epoch had to wait for, level by level. Of all tasks, that of the operators `slowest`
+    took longest.
     """
 
     items: int
@@ -229,12 +230,12 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen in one control step.
+    """The observations of one control step.
 
-    `arrivals` are items a second that came to the sources, in equal parts of the step;
+    `arrivals` are arrivals per second at the sources, in equal parts of the step;
     `backlog` is how many have arrived and wait. A `closed` program has sources that are
-    read as fast as it can: then arrivals are what it could do. A step that was `alarmed`
-    ended early, since too many waited; its arrivals are those of all of it and of its
+    read as fast as it can: then arrivals are its throughput. A step that was `alarmed`
+    ended early, because too many waited; its arrivals are those of all of it and of its
     end. `pipeline` is the model of the program in this step.
     """
 
@@ -254,12 +255,12 @@ class Observed:
 
     @property
     def arrived_per_s(self) -> float:
-        """How many items a second arrived on average."""
+        """The mean arrivals per second."""
         return sum(self.arrivals) / max(1, len(self.arrivals))
 
     @property
     def latest_per_s(self) -> float:
-        """How many items a second arrived in the later half of the step.
+        """The arrivals per second in the later half of the step.
 
         >>> Observed(1.0, (10.0, 10.0, 30.0, 30.0), backlog=0).latest_per_s
         30.0

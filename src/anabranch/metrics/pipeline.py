@@ -1,13 +1,15 @@
-"""The model of a running pipeline: every input of every operator, with what an item costs.
+"""The model of a running pipeline: every input of every operator, with its cost per
+item.
 
 Both controllers read this model and nothing else; only their objectives differ. An item
-costs a thread time in four ways: on a core, waiting for the interpreter's lock, blocked in
-the user's code (an answer of a server, a device), and waiting for room in the buffer
-behind it. The first three are work; the last one shows that somebody else is the limit.
+costs a thread time in four ways: on a core, waiting for the interpreter lock, blocked
+in user code (an answer of a server, a device), and waiting for room in the buffer
+behind it. The first three are work; the last one shows that something else is the
+limit.
 
-The functions here answer, without touching the program: which operator limits it, how busy
-its threads would be with one more threaded port or replica, and what its regions and its
-other threads can do.
+The functions here answer, without touching the program: which operator limits it, how
+busy its threads would be with one more threaded port or replica, and the capacity of
+its regions and other threads.
 """
 
 from __future__ import annotations
@@ -17,16 +19,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
-Route: TypeAlias = tuple[
-    str, ...
-]  # operators from where a thread begins to where it is
+Route: TypeAlias = tuple[str, ...]  # operators from a thread's start to its position
 
 LEAST_WORK = 0.2  # of a thread's time, to tell where it goes
 
 
 @dataclass(frozen=True)
 class ServiceTime:
-    """The seconds that an item costs a thread at one operator, by what they go into."""
+    """The seconds per item of a thread at one operator, by use."""
 
     cpu_s: float = 0.0
     lock_s: float = 0.0
@@ -44,7 +44,7 @@ class ServiceTime:
 
     @property
     def busy_s(self) -> float:
-        """The time until the thread can take the next item, had it room behind it."""
+        """The time until the thread can take the next item, given room behind it."""
         return self.cpu_s + self.lock_s + self.blocked_s
 
 
@@ -53,9 +53,9 @@ class InputLoad:
     """One input of an operator in one thread.
 
     `producer` is the operator that its items come from (none: it is a source). `route`
-    are the operators of the thread that lead to it, from the one that the thread begins
-    with to the operator itself. The rates count the items of all `replicas`, and
-    `share` is the part of the work that the busiest of them has (0: not known).
+    are the operators of the thread that lead to it, from the thread's first operator to
+    the operator itself. The rates count the items of all `replicas`, and `share` is the
+    busiest replica's part of the work (0: unknown).
     """
 
     operator: str
@@ -70,20 +70,20 @@ class InputLoad:
 
     @property
     def thread(self) -> str:
-        """The operator that its thread begins with."""
+        """The first operator of its thread."""
         return self.route[0]
 
     def use(self, seconds: float) -> float:
-        """Return the share of a thread's time that so many seconds an item are."""
+        """Return the share of a thread's time for a cost per item."""
         return self.in_per_s * seconds / self.replicas
 
 
 @dataclass(frozen=True)
 class RegionShape:
-    """The operators of a region; `keyed`: no replica can help another one.
+    """The operators of a region; `keyed`: replicas cannot share work.
 
-    `per_item` is the number of items that come in for each item of the sources, where it
-    was learned over a longer time.
+    `per_item` is the number of its items per source item, if it was learned over a
+    longer time.
     """
 
     operators: tuple[str, ...]
@@ -94,13 +94,13 @@ class RegionShape:
 
 @dataclass(frozen=True)
 class ThreadLoad:
-    """One thread, or one of several alike, as the optimizer of the paper sees it.
+    """One thread, or one of several alike, as the paper's optimizer sees it.
 
-    `ports` holds every operator in the thread's path that could have a threaded port,
-    so not the one that the thread begins with. `own` is what the thread uses at each
-    operator alone. A thread of a region stands for all its `replicas`. `held_up` is the
-    share of the time in which it had work to do but waited for the interpreter's lock.
-    Of its utilization, `blocked` needs no core: the user's code waited for something.
+    `ports` has every operator in the thread's path that could have a threaded port, so
+    not its first one. `own` is what the thread uses at each operator alone. A thread of
+    a region stands for all its `replicas`. `held_up` is the share of the time in which
+    it had work but waited for the interpreter lock. Of its utilization, `blocked` needs
+    no core: user code waited for something.
     """
 
     thread: str
@@ -113,12 +113,12 @@ class ThreadLoad:
 
     @property
     def on_core(self) -> float:
-        """The share of a core that it uses."""
+        """The share of a core it uses."""
         return max(0.0, self.utilization - self.blocked)
 
     @property
     def wanted(self) -> float:
-        """The share of the time in which it had work to do.
+        """The share of the time in which it had work.
 
         >>> ThreadLoad("a", 0.5, {}, held_up=0.25).wanted
         0.75
@@ -128,11 +128,11 @@ class ThreadLoad:
 
 @dataclass(frozen=True)
 class RegionLoad:
-    """A region: `degree` replicas that each take `service_s` for an item.
+    """A region: `degree` replicas that each take `service_s` per item.
 
-    `items_per_s` came in, `per_item` for each item of the sources, and `share` of the
-    work was the busiest replica's. `operators` are those of the region; one that is
-    `keyed` has a queue for each replica, which others cannot help with.
+    `items_per_s` came in, `per_item` per source item, and `share` of the work was the
+    busiest replica's. `operators` are those of the region; a `keyed` one has a queue
+    per replica, which others cannot help with.
     """
 
     degree: int
@@ -145,7 +145,7 @@ class RegionLoad:
 
     @property
     def capacity_per_s(self) -> float:
-        """How many items a second it could do at most, as it is.
+        """Its maximum throughput at the present degree.
 
         >>> RegionLoad(degree=4, service_s=0.02, items_per_s=50).capacity_per_s
         200.0
@@ -157,16 +157,16 @@ class RegionLoad:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """All inputs of a running program, sequential operators too, while it was watched.
+    """All inputs of a running program, including sequential operators, while observed.
 
-    The sources gave `source_per_s` items a second. `locked` is the share of the time in
-    which one thread held a lock that all of them need, which is the interpreter's where
-    they are in one process.
+    The sources gave `source_per_s` items per second. `locked` is the share of the time
+    in which a lock that all threads need was held, which is the interpreter's if they
+    are in one process.
 
-    Where parts of a program run one after the other, as the levels of an epoch do, these
-    are the inputs of the part that takes longest, and `share` is its share of the whole
-    time. There, `with_more` and `with_fewer` tell for regions how long all of it would
-    take with one replica more, and with one less, compared with now.
+    If parts of a program run one after the other, as the levels of an epoch do, these
+    are the inputs of the longest part, and `share` is its share of the whole time.
+    There, `with_more` and `with_fewer` give, by region, the relative time of the whole
+    with one replica more, and with one fewer.
 
     >>> a = InputLoad("a", ("read", "a"), ServiceTime(cpu_s=0.006), in_per_s=100)
     >>> b = InputLoad("b", ("read", "a", "b"), ServiceTime(cpu_s=0.1), in_per_s=1)
@@ -187,7 +187,7 @@ class Pipeline:
 
     @cached_property
     def threads(self) -> tuple[ThreadLoad, ...]:
-        """The threads, by the operator that they begin with."""
+        """The threads, by their first operator."""
         alike: dict[str, list[InputLoad]] = {}
         for one in self.inputs:
             alike.setdefault(one.thread, []).append(one)
@@ -200,7 +200,7 @@ class Pipeline:
 
     @cached_property
     def stages(self) -> Mapping[str, float]:
-        """The seconds of each thread that is no replica for an item of the sources.
+        """The seconds per source item of each thread that is no replica.
 
         Without the operators of regions, by the names of the others.
         """
@@ -217,17 +217,17 @@ class Pipeline:
 
     @property
     def others_s(self) -> float:
-        """The seconds for an item of the sources outside of all regions."""
+        """The seconds per source item outside all regions."""
         return sum(self.stages.values())
 
     @property
     def others_busy(self) -> float:
-        """How many threads' time goes into what is not replicated."""
+        """The number of threads busy with work that is not replicated."""
         return self.others_s * self.source_per_s
 
     @property
     def on_core(self) -> float:
-        """The share of the time at work that needs a core.
+        """The share of work that needs a core.
 
         >>> half = ServiceTime(cpu_s=0.1, blocked_s=0.1)
         >>> Pipeline((InputLoad("a", ("a",), half, 1.0),)).on_core
@@ -244,29 +244,29 @@ class Pipeline:
 
     @property
     def busy_cores(self) -> float:
-        """How many cores the program keeps busy."""
+        """The number of busy cores."""
         return sum(load.on_core * load.replicas for load in self.threads)
 
     @property
     def wanted_cores(self) -> float:
-        """How many it would keep busy if no thread waited for a lock."""
+        """The number of cores it would keep busy if no thread waited for a lock."""
         return sum(
             (load.wanted - load.blocked) * load.replicas for load in self.threads
         )
 
     @property
     def busiest(self) -> float:
-        """How busy the busiest thread is, as a share of its time."""
+        """The utilization of the busiest thread."""
         return max((load.utilization for load in self.threads), default=0.0)
 
     @property
     def capacity_per_s(self) -> float:
-        """How many items of the sources a second it could do at most, as it is."""
+        """The maximum source items per second as it is."""
         busiest = max((hottest_use(self, load) for load in self.threads), default=0.0)
         return self.source_per_s / busiest if busiest > 0 else float("inf")
 
     def shares(self) -> dict[str, float]:
-        """Return which share of the work each operator has; nothing if there is little.
+        """Return each operator's share of the work; empty if there is little.
 
         >>> a, b = ServiceTime(cpu_s=0.2), ServiceTime(cpu_s=0.6)
         >>> both = InputLoad("a", ("a",), a, 1.0), InputLoad("b", ("a", "b"), b, 1.0)
@@ -283,7 +283,7 @@ class Pipeline:
         return {operator: use / total for operator, use in work.items()}
 
     def find_limit(self) -> InputLoad | None:
-        """Return the input with most work in the busiest thread: it limits the program."""
+        """Return the limiting input: the one with most work in the busiest thread."""
         busiest = max(
             self.threads, key=lambda load: hottest_use(self, load), default=None
         )
@@ -297,10 +297,10 @@ class Pipeline:
         return replace(self, inputs=tuple(_cut(one, ports) for one in self.inputs))
 
     def widen(self, operators: Collection[str], degree: int) -> Pipeline:
-        """Return the pipeline as it would be with other replicas of a region.
+        """Return the pipeline as it would be with another degree of a region.
 
-        Its operators get threads of their own, if they have none. What makes one replica
-        stand out now cannot be divided (see `predict_share`).
+        Its operators get threads of their own, if they have none. An excess of one
+        replica cannot be divided (see `predict_share`).
 
         >>> a = InputLoad("a", ("read", "a"), ServiceTime(cpu_s=0.8), 1.0)
         >>> read = InputLoad("read", ("read",), ServiceTime(cpu_s=0.2), 1.0)
@@ -318,7 +318,8 @@ class Pipeline:
         return replace(self, inputs=inputs, shapes=shapes)
 
     def with_gains(self, gains: Mapping[str, float]) -> Pipeline:
-        """Return the pipeline with learned numbers of items that come to regions.
+        """Return the pipeline with learned numbers of items per source item for
+        regions.
 
         They are for each item of the sources.
         """
@@ -348,9 +349,9 @@ class Pipeline:
 
 
 def predict_share(share: float, replicas: int, degree: int) -> float:
-    """Return which share of the work the busiest of `degree` replicas would have.
+    """Return the busiest replica's share of the work at another degree.
 
-    The busiest of `replicas` has a `share` now. What stands out is taken to be one key,
+    The busiest of `replicas` has a `share` now. Its excess is attributed to one key,
     whose items no number of replicas can divide; the rest divides evenly.
 
     >>> predict_share(0.25, 7, 8), predict_share(0.9, 2, 100), predict_share(0.5, 2, 4)
@@ -363,12 +364,12 @@ def predict_share(share: float, replicas: int, degree: int) -> float:
 
 
 def find_sharing(threads: Iterable[ThreadLoad], port: str) -> tuple[ThreadLoad, ...]:
-    """Return the threads that come by a port: T(o)."""
+    """Return the threads that pass a port: T(o)."""
     return tuple(load for load in threads if load.ports.get(port, 0.0) > 0)
 
 
 def hottest_use(pipeline: Pipeline, load: ThreadLoad) -> float:
-    """Return how busy the busiest replica of a thread is.
+    """Return the utilization of a thread's busiest replica.
 
     >>> hot = InputLoad("a", ("a",), ServiceTime(cpu_s=0.1), 10, replicas=4, share=0.5)
     >>> made = Pipeline((hot,))

@@ -1,4 +1,4 @@
-"""Rates of items, arriving and processed, measured with their spread."""
+"""Rates of arriving and processed items, with their spread."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-Series: TypeAlias = Sequence[float]  # items a second, one slice of time after another
+Series: TypeAlias = Sequence[float]  # items per second, one slice of time after another
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Items a second at the input of each operator (at the output of a source)."""
+    """Items per second at the input of each operator (at the output of a source)."""
 
     at: Mapping[str, tuple[float, ...]]
 
     def __add__(self, other: Rates) -> Rates:
-        """Return both series, one after the other.
+        """Concatenate both series.
 
         >>> (Rates({"a": (1.0,)}) + Rates({"a": (2.0,)})).at
         {'a': (1.0, 2.0)}
@@ -38,7 +38,7 @@ class Gain:
     margin: float
 
     def exceeds(self, least: float) -> bool:
-        """Tell whether more than `least` was gained, beyond what chance explains.
+        """Tell whether the gain is above `least`, beyond chance.
 
         >>> Gain(ratio=1.2, margin=0.05).exceeds(0.03)
         True
@@ -52,7 +52,7 @@ class Gain:
 
 
 def gain(before: Series, after: Series, sureness: float = 2.0) -> Gain:
-    """Compare two series; the margin is so many standard errors of their difference.
+    """Compare two series; the margin is `sureness` standard errors of their difference.
 
     >>> gain([100, 102, 98], [150, 152, 148]).ratio
     1.5
@@ -66,16 +66,16 @@ def gain(before: Series, after: Series, sureness: float = 2.0) -> Gain:
     return Gain(fmean(after) / base, sureness * error**0.5 / base)
 
 
-LOOKS = 20  # at what has arrived, in a control step
-FEW_LOOKS = 2  # that are no alarm, and tell no load
+LOOKS = 20  # readings of arrivals in a control step
+FEW_LOOKS = 2  # too few for an alarm or a load
 STEP_PARTS = 4  # in which the load of a step is told
 
 
 class StepArrivals:
-    """Looks at what arrives within a control step, until it is over or too many wait.
+    """Counts arrivals within a control step, until it is over or too many wait.
 
-    The load comes in equal parts of the step. A step that was alarmed tells the load of
-    all of it, and that of its end: the highest from any look on, of two looks at least.
+    The load is given in equal parts of the step. An alarmed step gives the load of all
+    of it, and that of its end: the highest since any reading, over at least two.
 
     >>> step = StepArrivals(most_waiting=9)
     >>> [step.look(*one) for one in ((0.0, 0, 0), (0.5, 5, 0), (1.0, 30, 0))]
@@ -92,13 +92,13 @@ class StepArrivals:
         self._looks: list[tuple[float, int]] = []
 
     def look(self, at_s: float, arrived: int, waiting: float) -> bool:
-        """Add a look; tell whether to go on."""
+        """Add a reading; tell whether to continue."""
         self._looks.append((at_s, arrived))
         self.alarmed = len(self._looks) > FEW_LOOKS and waiting > self._most
         return len(self._looks) <= LOOKS and not self.alarmed
 
     def rates(self) -> tuple[float, ...]:
-        """Return the load in items a second."""
+        """Return the load in items per second."""
         (first_s, first), (last_s, last) = self._looks[0], self._looks[-1]
         if last_s <= first_s:
             return (0.0,)
@@ -118,7 +118,7 @@ PARTS = 8
 
 
 class RecentArrivals:
-    """Remembers looks for as long as they tell about the load of late.
+    """Keeps readings for as long as they describe the recent load.
 
     >>> recent = RecentArrivals()
     >>> _ = recent.look(0.0, 0), recent.look(1.0, 100)
@@ -130,7 +130,7 @@ class RecentArrivals:
         self._looks: deque[tuple[float, int]] = deque()
 
     def look(self, now_s: float, arrived: int) -> tuple[float, ...]:
-        """Add a look; return the load in equal parts of the time of late, oldest first."""
+        """Add a reading; return the recent load in equal parts, oldest first."""
         looks = self._looks
         looks.append((now_s, arrived))
         while len(looks) > 2 and now_s - looks[1][0] >= RECENT_S:  # noqa: PLR2004

@@ -1,8 +1,9 @@
-"""The record of a run, which its dashboard shows: lines of plain data in a growing file.
+"""The record of a run, which its dashboard shows: lines of plain data in a growing
+file.
 
-The run is sampled about once a second. Each sample becomes a few lines: the measurements,
-and each adaptation that is new or whose effect has become known. Read together again,
-the lines of a run are its `Story`; so an old run is shown just like a live one.
+The run is sampled about once a second. Each sample becomes a few lines: the
+measurements, and each adaptation that is new or whose effect has become known. The
+lines of a run, read back, are its `Story`; so an old run is shown just like a live one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from anabranch.metrics.limit import find_limit
 Line: TypeAlias = Mapping[str, Any]  # what kind of line -> its data
 Sample: TypeAlias = dict[str, Any]
 
-MOST_SAMPLES = 600  # in a chart; of a long run, neighbours are put together
+MOST_SAMPLES = 600  # points in a chart; in a long run, neighbours are merged
 MOST_EPOCHS = 120  # in the timeline, the last ones
 
 
@@ -36,7 +37,7 @@ class JobSnapshot:
 
 
 def lines_of(look: JobSnapshot, before: JobSnapshot | None = None) -> list[Line]:
-    """Return the news of a look over the one before.
+    """Return the news since the previous snapshot.
 
     >>> first = JobSnapshot("running", Metrics("sequential", "running", 1.0, {"a": 5}))
     >>> lines_of(first)
@@ -58,7 +59,9 @@ def lines_of(look: JobSnapshot, before: JobSnapshot | None = None) -> list[Line]
 
 
 def _sample(look: JobSnapshot, before: JobSnapshot | None) -> Sample:
-    """Return the measurements; a latency is that of the items since the last look."""
+    """Return the measurements; a latency is that of the items since the last
+    snapshot.
+    """
     metrics = look.metrics
     sample: Sample = {
         "at_s": round(metrics.elapsed_s, 3),
@@ -121,7 +124,7 @@ def _sample_engine(metrics: Metrics) -> Sample:
 
 
 def _load(metrics: Metrics, before: Metrics | None) -> dict[str, Sample]:
-    """Return the load of each operator since the last look.
+    """Return the load of each operator since the last snapshot.
 
     >>> from anabranch.metrics.job_metrics import OperatorLoad
     >>> first = Metrics("local", "running", 1.0, load={"a": OperatorLoad("a", 2)})
@@ -133,7 +136,7 @@ def _load(metrics: Metrics, before: Metrics | None) -> dict[str, Sample]:
     found: dict[str, Sample] = {}
     for name, now in metrics.load.items():
         then = None if before is None else before.load.get(name)
-        if then is None or then.work_s > now.work_s:  # its element is a new one
+        if then is None or then.work_s > now.work_s:  # its element has been replaced
             then = replace(now, items=0, work_s=0.0)
         one: Sample = {
             "element": now.element,
@@ -161,7 +164,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def epoch_line(trace: EpochTrace) -> Line:
-    """Return the line of an epoch that is over.
+    """Return the line of a finished epoch.
 
     >>> epoch_line(EpochTrace(3, 17.0, (("read", 0.5), ("run", 1.0)), 40))
     {'epoch': {'number': 3, 'began_s': 17.0, 'items': 40, 'phases': {'read': 0.5, 'run': 1.0}}}
@@ -200,7 +203,7 @@ def backlog_of(metrics: Metrics) -> int | None:
     7
     """
     known: float | None = metrics.backlog
-    if known is None and metrics.steps:  # a latency goal knows what has arrived
+    if known is None and metrics.steps:  # a latency goal counts arrivals
         known = metrics.steps[-1].backlog
     if known is not None:
         return round(known)
@@ -275,7 +278,7 @@ class Story:
         }
 
     def _epochs_since_start(self) -> list[dict[str, Any]]:
-        """Return the epochs with the time at which they began in the run."""
+        """Return the epochs with their start times in the run."""
         started_s = self.program.get("started", 0.0)
         return [
             {**one, "began_s": round(max(0.0, one["began_s"] - started_s), 3)}
@@ -322,7 +325,7 @@ def points(samples: Sequence[Sample], name: str) -> list[list[Any]]:
 def rates(samples: Sequence[Sample], name: str) -> list[list[float]]:
     """Return the growth of a count per second, from sample to sample.
 
-    Where items come in epochs it is counted from the end of one to that of the next.
+    If items come in epochs it is measured from the end of one to that of the next.
 
     >>> begun = {"at_s": 0.0, "read": 0, "epochs": 0}
     >>> between = {"at_s": 1.0, "read": 0, "epochs": 0}
@@ -344,7 +347,7 @@ def rates(samples: Sequence[Sample], name: str) -> list[list[float]]:
 
 
 def thin(samples: Sequence[Sample]) -> list[Sample]:
-    """Return half as many samples by merging neighbours; the last stays as it is.
+    """Return half as many samples by merging neighbours; the last stays unchanged.
 
     Of their 99% latencies the worse counts, of the medians that of more items.
 
@@ -370,7 +373,7 @@ def _together(one: Sample, two: Sample) -> Sample:
 
 
 def append(path: Path, lines: Iterable[Line]) -> None:
-    """Append lines, so that a reader sees all of a line or nothing of it."""
+    """Append lines atomically: a reader sees a whole line or nothing of it."""
     text = "".join(f"{json.dumps(line, default=str)}\n" for line in lines)
     with path.open("a", encoding="utf-8") as file:
         file.write(text)

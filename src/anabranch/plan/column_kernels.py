@@ -1,8 +1,8 @@
-"""Kernels over columns, as the plan has them: text to compile, and what it takes.
+"""Column kernels in the plan: text to compile, and its interface.
 
-A kernel runs one operator on a batch of columns. Its text is that of a function which
-returns how many items it has done: if not all, Python might have done something else
-with the next one, and nothing that the kernel wrote counts.
+A kernel runs one operator on a batch of columns. Its text is a function that returns
+the number of items it has processed: if not all, Python might have behaved differently
+on the next one, and nothing the kernel wrote counts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ColumnRole: TypeAlias = Literal[
 ]
 
 COLUMN_KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
-CODED: tuple[ColumnKind, ...] = ("str", "bytes", "enum")  # an int stands for the value
+CODED: tuple[ColumnKind, ...] = ("str", "bytes", "enum")  # an int represents the value
 TIMES: tuple[ColumnKind, ...] = ("datetime", "date", "timedelta")
 _MICROSECOND = dt.timedelta(microseconds=1)
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - times in columns have no zone
@@ -58,9 +58,8 @@ _LETTERS: dict[ColumnKind, str] = {
 class ColumnShape:
     """The layout of a value in arrays: the kinds of a scalar, or a tuple of shapes.
 
-    A scalar of several kinds has an array that tells which (an index into
-    `COLUMN_KINDS`), and then one for each kind but None. `type` is that of a NamedTuple
-    or of an Enum.
+    A scalar of several kinds has an array of tags (indices into `COLUMN_KINDS`), and
+    then one per kind but None. `type` is that of a NamedTuple or of an Enum.
     """
 
     kinds: tuple[ColumnKind, ...] = ()
@@ -68,7 +67,7 @@ class ColumnShape:
     parts: tuple[ColumnShape, ...] | None = None
 
     def scalars(self) -> Iterator[ColumnShape]:
-        """Yield the scalars in it, in order."""
+        """Yield its scalars, in order."""
         if self.parts is None:
             yield self
         else:
@@ -77,7 +76,7 @@ class ColumnShape:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """The suffixes of the names of its variables, in the order of its arrays.
+        """The suffixes of its variable names, in the order of its arrays.
 
         >>> ColumnShape(("int", "none")).suffixes
         ('_t', '_i')
@@ -94,7 +93,7 @@ class ColumnShape:
         return ("int", *(kind for kind in self.kinds if kind != "none"))
 
     def place_of(self, name: str) -> int | None:
-        """Return the number of the scalar that is an attribute, None if none is.
+        """Return the index of an attribute's scalar, None if there is none.
 
         >>> from typing import NamedTuple
         >>> class Point(NamedTuple):
@@ -120,12 +119,12 @@ class ColumnShape:
 
 
 def suffix_of(kind: ColumnKind) -> str:
-    """Return how the variable for one of several kinds ends."""
+    """Return the suffix of the variable for one of several kinds."""
     return f"_{_LETTERS[kind]}"
 
 
 def count_time(value: Any) -> int:
-    """Return the whole number that stands for a time.
+    """Return the integer that represents a time.
 
     >>> count_time(dt.timedelta(milliseconds=2)), count_time(dt.date(1, 1, 2))
     (2000, 2)
@@ -138,7 +137,7 @@ def count_time(value: Any) -> int:
 
 
 def restore_time(number: int, kind: ColumnKind) -> Any:
-    """Return the time that a whole number stands for.
+    """Return the time that an integer represents.
 
     >>> restore_time(2, "date")
     datetime.date(1, 1, 2)
@@ -154,11 +153,11 @@ TableItems: TypeAlias = tuple[tuple[Any, Any], ...] | None
 
 @dataclass(frozen=True)
 class StringTable:
-    """A function of one string: an expression in `s`, and the kind of what it gives.
+    """A function of one string: an expression in `s`, and its result's kind.
 
-    The expression may look into a dict of the program, `d`, whose items are `items`, or
-    call a function of the program, `f`. It may be of any kind that has codes, `of`. The
-    expression `rank` gives the place of a string among all in order.
+    The expression may use a dict of the program, `d`, whose items are `items`, or call
+    a function of the program, `f`. It may be of any coded kind, `of`. The expression
+    `rank` gives the rank of a string among all.
 
     >>> StringTable("d[s] + len(s)", "int", (("ab", 40),)).function()("ab")
     42
@@ -179,7 +178,7 @@ class StringTable:
 
 @dataclass(frozen=True)
 class ColumnWindow:
-    """Which items a window of a kernel holds; the scalar that it is on, and its kind.
+    """The items of a window in a kernel; the scalar it is on, and its kind.
 
     `bound` is the kind of the start and the end of a window, if the kernel needs them.
     """
@@ -195,9 +194,9 @@ class ColumnKernel:
     """An operator as a function over columns.
 
     Items are scalars in the shape `takes`, of which the text needs those with the
-    numbers `reads`. Scalar n of an output, which is of the shape `gives`, is the scalar
+    indices `reads`. Scalar n of an output, which is of the shape `gives`, is the scalar
     `sources[n]` of its item, unchanged, or else computed by the kernel. `constants` are
-    those that have codes, with their kinds. A union and a clock have no text.
+    the coded ones, with their kinds. A union and a clock have no text.
     """
 
     operator: str
@@ -214,20 +213,20 @@ class ColumnKernel:
 
     @property
     def read_shapes(self) -> list[ColumnShape]:
-        """The shapes of what the text reads of items."""
+        """The shapes of the item parts that the text reads."""
         scalars = list(self.takes.scalars())
         return [scalars[n] for n in self.reads]
 
     @property
     def computed(self) -> list[ColumnShape]:
-        """The shapes of what the text computes of an output."""
+        """The shapes of the output parts that the text computes."""
         pairs = zip(self.gives.scalars(), self.sources, strict=True)
         return [shape for shape, source in pairs if source is None]
 
 
 @dataclass(frozen=True)
 class RunsAs:
-    """The way an operator runs, in columns or in Python, and the reason."""
+    """How an operator runs, in columns or in Python, and why."""
 
     operator: str
     why: str

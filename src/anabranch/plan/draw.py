@@ -1,9 +1,9 @@
-"""A program and its regions as a picture: a layered drawing from left to right, and its SVG.
+"""A program and its regions as a picture: a layered drawing from left to right, as SVG.
 
-A layer is a column: an operator stands to the right of all its producers. A *bar* is drawn
-as one straight horizontal piece: a region, a chain of sequential operators, or the stretch
-of a stream that passes over layers. Bars are ordered from top to bottom so that connected
-ones lie close, then moved apart until none touch.
+A layer is a column: an operator is to the right of all its producers. A *bar* is drawn
+as one straight horizontal piece: a region, a chain of sequential operators, or the part
+of a stream that passes over layers. Bars are ordered from top to bottom so that
+connected ones are close, then moved apart until none touch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Heights = Mapping[str | None, float]  # region, or None for the rest -> height o
 _STREAM_HEIGHT = 18.0
 _ROUNDS = 12
 _MANY = 400  # bars
-_SETTLING = 80  # rounds until the heights hardly move, for drawings that one can read
+_SETTLING = 80  # rounds until the heights converge, for readable drawings
 
 
 class DrawnRoute(NamedTuple):
@@ -37,7 +37,9 @@ class DrawnRoute(NamedTuple):
 
 @dataclass(frozen=True)
 class DrawingLayout:
-    """The layer (column) and the height of every operator, and the way of each stream."""
+    """The layer (column) and the height of every operator, and the route of each
+    stream.
+    """
 
     layer_of: Mapping[str, int]
     y_of: Mapping[str, float]
@@ -94,7 +96,9 @@ def lay_out(
 
 
 def _layers(graph: Graph) -> dict[str, int]:
-    """Return the longest way to each operator; sources stand close to their consumers."""
+    """Return the longest path to each operator; sources are close to their
+    consumers.
+    """
     layer_of: dict[str, int] = {}
     for op in graph:
         producers = graph.producers(op.name)
@@ -145,7 +149,7 @@ def _neighbours(
 def _rank(bars: Mapping[str, _Bar], neighbours: Mapping[str, list[str]]) -> list[_Bar]:
     """Return the bars from top to bottom, each close to the middle of its neighbours.
 
-    The barycentre is taken again and again; the round with the shortest streams wins.
+    The barycentre is computed repeatedly; the round with the shortest streams wins.
     """
     first_seen = {name: index for index, name in enumerate(_walk(bars, neighbours))}
     rank: dict[str, float] = {name: float(first_seen[name]) for name in bars}
@@ -164,7 +168,7 @@ def _rank(bars: Mapping[str, _Bar], neighbours: Mapping[str, list[str]]) -> list
 
 
 def _walk(bars: Mapping[str, _Bar], neighbours: Mapping[str, list[str]]) -> list[str]:
-    """Return the bars depth-first, so that branches start out in the order written."""
+    """Return the bars depth-first, so that branches start in the order written."""
     seen: dict[str, None] = {}
     for start in bars:
         waiting = [start]
@@ -183,10 +187,10 @@ def _length(rank: Mapping[str, float], neighbours: Mapping[str, list[str]]) -> f
 def _heights(
     ranked: Sequence[_Bar], neighbours: Mapping[str, list[str]]
 ) -> dict[str, float]:
-    """Return the height of each bar: near its neighbours, clear of all others.
+    """Return the height of each bar: near its neighbours, without overlaps.
 
-    Packing downwards and packing upwards both keep the bars apart, and so does the
-    mean of the two, which is where each round ends.
+    Packing downwards and packing upwards both keep the bars apart, and so does the mean
+    of the two, which ends each round.
     """
     y_of = _pack(ranked, dict.fromkeys((bar.name for bar in ranked), 0.0))
     for _ in range(_SETTLING if len(ranked) < _MANY else _ROUNDS):
@@ -280,7 +284,7 @@ def draw_svg(graph: Graph, plan: Plan) -> str:
 
 
 class _Drawing:
-    """The geometry of a drawing; `lines` gives it from the back to the front."""
+    """The geometry of a drawing; `lines` yields it from the back to the front."""
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph = graph
@@ -327,7 +331,7 @@ class _Drawing:
         widths = [0.0] * layers
         for name, layer in layer_of.items():
             widths[layer] = max(widths[layer], self.widths[name])
-        before = dict.fromkeys(range(layers), 0.0)  # room that joints need at its left
+        before = dict.fromkeys(range(layers), 0.0)  # space for joints at its left
         after = dict.fromkeys(range(layers), 0.0)
         for region in self.plan.regions:
             inside = [layer_of[name] for name in region.operators]
@@ -378,7 +382,8 @@ class _Drawing:
         return label
 
     def _region(self, index: int, region: Region) -> str:
-        """Return the area of a region: one frame, or where others would lie in that, more.
+        """Return the area of a region: one frame, or several if others would overlap
+        it.
 
         Then each operator has a frame, and a band leads from one to the next.
         """
@@ -422,7 +427,7 @@ class _Drawing:
     def _has_strangers(
         self, region: Region, frame: tuple[float, float, float, float]
     ) -> bool:
-        """Tell whether operators of no region, or of another, reach into a frame."""
+        """Tell whether operators outside the region reach into a frame."""
         left, top, width, height = frame
         return any(
             self._find_left(name) < left + width
@@ -520,7 +525,9 @@ def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
 
 
 def _first_words(region: Region) -> tuple[str, ...]:
-    """Return how a region begins; a shuffle is told by the region before it."""
+    """Return the label at the start of a region; a shuffle is labelled by the region
+    before it.
+    """
     return () if region.first_joint == "shuffle" else (region.first_joint,)
 
 

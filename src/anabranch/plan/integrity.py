@@ -42,7 +42,7 @@ def check(graph: Graph, plan: Plan) -> None:
 
 
 def check_orders(plan: Plan, orders: Mapping[str, Order], engine: str) -> None:
-    """Raise `PlanError` if the layout of an engine orders regions unlike the plan."""
+    """Raise `PlanError` if an engine's layout orders regions unlike the plan."""
     for region in plan.regions:
         found = orders.get(region.name)
         if found != region.order:
@@ -60,7 +60,7 @@ def _list_order(order: Order) -> str:
 
 
 class _Look:
-    """A plan with the look-ups that the rules share."""
+    """A plan with the lookups that the rules share."""
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph = graph
@@ -76,7 +76,7 @@ class _Look:
 
     @cached_property
     def paired(self) -> dict[str, frozenset[str]]:
-        """The fan-ins that hold nothing back, with what lies before them."""
+        """The fan-ins that hold nothing back, with the operators before them."""
         return find_paired(self.graph)
 
     def before(self, region: Region) -> list[Region]:
@@ -118,7 +118,7 @@ def _operators_are_parallel_or_sequential(look: _Look) -> Iterator[str]:
 
 
 def _regions_have_operators(look: _Look) -> Iterator[str]:
-    """Check what all other rules rest on."""
+    """Check what all other rules rely on."""
     for region in look.plan.regions:
         if not region.operators:
             yield f"region {region.name} is empty"
@@ -128,7 +128,7 @@ def _regions_have_operators(look: _Look) -> Iterator[str]:
 
 
 def _regions_are_connected(look: _Look) -> Iterator[str]:
-    """Check that a region is one part of the graph, and knows its streams."""
+    """Check that a region is connected, and knows its streams."""
     count = Counter(n for r in look.plan.regions for n in r.operators)
     yield from (f"operator {n} is in {c} regions" for n, c in count.items() if c > 1)
     place = {name: index for index, name in enumerate(look.graph.names)}
@@ -163,7 +163,7 @@ def _find_connected(graph: Graph, operators: Sequence[str]) -> set[str]:
 
 
 def _chain_faults(look: _Look, region: Region) -> Iterator[str]:
-    """Check that items that come in groups have one way through a region."""
+    """Check that items in groups have one path through a region."""
     for name in region.operators:
         op = look.graph[name]
         streams = max(len(op.inputs), op.kind.outputs, len(look.graph.out_edges(name)))
@@ -172,10 +172,10 @@ def _chain_faults(look: _Look, region: Region) -> Iterator[str]:
 
 
 def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
-    """Check that items of one key come to one replica, whichever way they take.
+    """Check that items of one key reach one replica on every path.
 
-    Where a region has a key, what enters it anywhere must lead to an operator that has
-    the key too: nothing else tells that the attribute is there.
+    If a region has a key, every entry must lead to an operator with the key too:
+    nothing else guarantees that the attribute exists.
     """
     for region in look.plan.regions:
         key = frozenset(region.key)
@@ -204,17 +204,17 @@ def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
 
 
 class _Ways:
-    """The ways of items through a region, as far as they have been followed."""
+    """The paths of items through a region, as far as followed."""
 
     def __init__(self, look: _Look, key: frozenset[str]) -> None:
         self._graph = look.graph
         self._key = key
-        self._kept: dict[str, bool] = {}  # the key is as it was at the entries
+        self._kept: dict[str, bool] = {}  # the key is unchanged since the entries
         self._entries: dict[str, frozenset[str]] = {}  # that lead to an operator
         self.unkeyed: set[str] = set()  # entries that lead to no operator with a key
 
     def reaches(self, name: str) -> bool:
-        """Tell whether the key comes to an operator as it was."""
+        """Tell whether the key reaches an operator unchanged."""
         inputs = [output.operator for output in self._graph[name].inputs]
         return all(self._kept.get(producer, True) for producer in inputs)
 
@@ -233,7 +233,7 @@ class _Ways:
 
 
 def _groups_are_whole(look: _Look) -> Iterator[str]:
-    """Check that every `period` items, all blocks of a region are complete."""
+    """Check that all blocks of a region are complete after every `period` items."""
     for region in look.plan.regions:
         coming: int | None = region.period
         for name in region.operators:
@@ -343,7 +343,7 @@ def _orderings_are_safe(look: _Look) -> Iterator[str]:
 def why_not_ordered(region: Region, push: Push) -> str | None:
     """Return why a region's ordering would lose the order of its items, or None.
 
-    `push` counts from where the items were numbered: it goes through all shuffles.
+    `push` counts from where the items were numbered, through all shuffles.
     """
     between = (region.first_joint, region.last_joint) == ("split", "merge")
     dense = push == (1, 1) and region.last_joint != "shuffle"
@@ -363,7 +363,7 @@ def why_not_ordered(region: Region, push: Push) -> str | None:
 
 
 def _since_numbered(look: _Look) -> dict[str, Push]:
-    """Return the push of each region, taken through the shuffles that lead to it."""
+    """Return the push of each region, including the shuffles that lead to it."""
     found: dict[str, Push] = {}
     for region in look.plan.regions:  # left to right
         least, most = region.push
@@ -395,7 +395,7 @@ def _bodies_are_those_of_rounds(look: _Look) -> Iterator[str]:
 
 
 def _parts_are_of_ranges(look: _Look) -> Iterator[str]:
-    """Check that what is added up before a window stands side by side in the stream."""
+    """Check that items aggregated before a window are adjacent in the stream."""
     for known in look.plan.operators:
         if not known.in_parts or known.name not in look.graph:
             continue
@@ -410,7 +410,7 @@ def _parts_are_of_ranges(look: _Look) -> Iterator[str]:
 
 
 def _clocks_begin_ranges(look: _Look) -> Iterator[str]:
-    """Check that replicas with ranges are told the clocks of the ranges before."""
+    """Check that replicas with ranges receive the clocks of the earlier ranges."""
     for region in look.plan.regions:
         for name in region.operators:
             op = look.graph[name]

@@ -1,4 +1,4 @@
-"""A plan to and from data that JSON can hold, in the shape of the public interface."""
+"""Conversion of a plan to and from JSON data, in the form of the public interface."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> Plan:
-    """Return the plan that `to_dict` gave.
+    """Return the plan that `to_dict` returned as data.
 
     >>> element = Element("e0", ("a",), "r0")
     >>> from_dict(to_dict(Plan((), (), (), (), (element,)))).elements == (element,)

@@ -27,7 +27,7 @@ LastJoint = Literal["parallel_sink", "merge", "shuffle"]
 
 
 class Reason(NamedTuple):
-    """Why something was decided, and the line of the user's that it rests on."""
+    """Why something was decided, and the user's line behind it."""
 
     trait: str
     text: str
@@ -39,11 +39,11 @@ class Reason(NamedTuple):
 class PlanOperator:
     """The facts about an operator. `forwards` is None if it forwards everything.
 
-    `effects` are those of user code that only the process it runs in can keep: what it
-    changes outside its state, or reads from the world. They keep it in one process.
-    An operator that `runs` in columns has a kernel in the plan.
-    `lifted` are the variables that are its state, wherever it runs: scope and name.
-    What comes to one `in_parts` has been added up by the replicas before it.
+    `effects` are those of user code that are confined to its process: what it changes
+    outside its state, or reads from the outside world. They keep it in one process. An
+    operator that `runs` in columns has a kernel in the plan. `lifted` are the variables
+    that are its state, wherever it runs: scope and name. An operator `in_parts`
+    receives partial aggregates from the replicas before it.
     """
 
     name: str
@@ -61,7 +61,7 @@ class PlanOperator:
 
 
 class ArrayColumn(NamedTuple):
-    """One attribute of the items of a stream as an array; an int has its bounds."""
+    """One attribute of a stream's items as an array; an int has its bounds."""
 
     kind: Literal["float", "int", "bool"]
     low: int
@@ -73,7 +73,7 @@ class ArrayKernel:
     """An operator of fixed rates as a function over arrays, to be compiled.
 
     `source` is the text of `kernel(count, *arrays in, *arrays out, constants)`; it is
-    empty for an operator that only passes items on by turns.
+    empty for an operator that only deals or collects items.
     """
 
     operator: str
@@ -88,7 +88,7 @@ class ArrayKernel:
 
 @dataclass(frozen=True)
 class Subgraph:
-    """Connected operators of fixed rates, the kernels among them, and why these."""
+    """Connected operators of fixed rates, their kernels, and why these."""
 
     operators: tuple[str, ...]
     why: str
@@ -96,7 +96,7 @@ class Subgraph:
 
     @property
     def compiled(self) -> Literal["numba", "python"]:
-        """The way it runs: compiled with Numba, or as Python."""
+        """How it runs: compiled with Numba, or as Python."""
         return "numba" if any(kernel.source for kernel in self.kernels) else "python"
 
 
@@ -110,14 +110,13 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True)
 class Region:
-    """Operators, connected with each other, that may be replicated together.
+    """Connected operators that may be replicated together.
 
     `ordering` and the joints are those that the engine uses while every region has
-    several replicas. `push` is of the region alone, `why` tells why its ordering is the
+    several replicas. `push` is of the region alone, `why` says why its ordering is the
     cheapest safe one, and `ends` which operators could not join and why ("" at the
-    program's end). Items are dealt out to its replicas `period` at a time. `inputs` are
-    the streams that enter it and `outputs` those that leave it, each by the operator
-    that gives it.
+    program's end). Items are dealt to its replicas `period` at a time. `inputs` are the
+    streams that enter it and `outputs` those that leave it, each by its producer.
     """
 
     name: str
@@ -170,18 +169,19 @@ class Body:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that was decided about a program, in the order of its operators.
+    """All decisions about a program, in the order of its operators.
 
-    An engine obeys it or refuses it. Reasons (`why`, `ends`, `reasons`) are there to be
-    shown; every other field is read by an engine, or by the check that precedes a run.
+    An engine obeys it or refuses it. Reasons (`why`, `ends`, `reasons`) are for
+    display; every other field is read by an engine, or by the check that precedes a
+    run.
 
-    Elements stand behind those that they read from.
-    `together` are operators that share something: nothing may come between them.
-    `one_thread` tells why the whole program runs as one thread ("" where it need not).
-    `chains` tells that regions were restricted to chains of operators.
-    `bodies` are the bodies of rounds that have parallel regions; others run as one thread.
-    `columns` are the kernels of operators that run in columns. They hold types of the
-    user's, which JSON cannot: a plan that was read from JSON runs in Python.
+    Elements come after those that they read from. `together` are operators that share
+    something: nothing may come between them. `one_thread` is why the whole program runs
+    as one thread ("" if it need not). `chains` if regions were restricted to chains of
+    operators. `bodies` are the bodies of rounds that have parallel regions; others run
+    as one thread. `columns` are the kernels of operators that run in columns. They
+    contain the user's types, which JSON cannot represent: a plan read from JSON runs in
+    Python.
     """
 
     operators: tuple[PlanOperator, ...]
@@ -222,17 +222,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Operators with a threaded port, and regions that have more than one replica.
+    """The operators with a threaded port, and the regions with more than one replica.
 
     >>> Arrangement().with_ports({"b"}).with_degree("r0", 2)
     Arrangement(ports=frozenset({'b'}), degrees=(('r0', 2),))
     """
 
     ports: frozenset[str] = frozenset()
-    degrees: tuple[tuple[str, int], ...] = ()  # by region; 1 where nothing is said
+    degrees: tuple[tuple[str, int], ...] = ()  # by region; 1 by default
 
     def degree(self, region: str) -> int:
-        """Return how many replicas a region has."""
+        """Return the number of replicas of a region."""
         return dict(self.degrees).get(region, 1)
 
     def with_ports(self, ports: Collection[str]) -> Arrangement:

@@ -1,9 +1,9 @@
-"""Divides an element into segments that run by turns: in columns, in Python, and so on.
+"""Divides an element into segments that alternate between columns and Python.
 
 A batch goes through one segment after the other. Operators that have kernels are in
-segments with an even number, the others in those with an odd one, each as early as what
-leads to it allows. So streams may part and meet: a segment reads from earlier ones only,
-and every operator sees its items in their order.
+segments with an even number, the others in those with an odd one, each as early as its
+producers allow. So streams may fork and meet: a segment reads from earlier ones only,
+and every operator sees its items in order.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def divide_into_segments(
 
 
 def is_line(graph: Graph, inner: Sequence[str]) -> bool:
-    """Tell whether operators stand in a straight line, with one stream out."""
+    """Tell whether operators form a straight line with one output stream."""
     if any(
         len(graph.out_edges(name)) != 1
         or len(graph[name].inputs) != 1
-        or isinstance(graph[name].kind, Split)  # even if one stream of it is read
+        or isinstance(graph[name].kind, Split)  # even if one of its streams is read
         for name in inner
     ):
         return False
@@ -80,8 +80,9 @@ def why_not_in_segments(
 ) -> str | None:
     """Return why an element cannot run segment by segment, or None.
 
-    Operators that share something, or whose effects show, would notice that others take
-    a whole batch before them. They can be in one segment whose items come in one stream.
+    Operators that share something, or have visible effects, would notice that others
+    take a whole batch before them. They can be in one segment whose items come in one
+    stream.
     """
     for group in (sorted(effects), *together):
         holding = [one for one in segments if not {*group}.isdisjoint(one.operators)]

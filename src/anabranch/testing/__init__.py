@@ -49,7 +49,7 @@ _NO_PLAN = Plan((), (), (), (), ())
 
 
 def outputs(stream: Stream) -> list[Any]:
-    """Return the items of a stream, as the sequential engine gives them.
+    """Return the items of a stream, as computed by the sequential engine.
 
     >>> import anabranch as ab
     >>> ab.testing.outputs(ab.from_iterable([1, 2]).map(lambda n: -n))
@@ -70,11 +70,11 @@ def offered(
     *,
     name: str | None = None,
 ) -> Stream:
-    """Read items at the moments that a load says, however busy the program is.
+    """Read items at the times of a load, however busy the program is.
 
-    They are those of `items`, again and again, or numbers from 0 on. The load is one of
-    `constant`, `steps`, `burst`, `periodic` and `recorded`. Latency counts from the
-    moment at which an item was due, not from when the program got round to it.
+    They are those of `items`, repeated cyclically, or numbers from 0. The load is one
+    of `constant`, `steps`, `burst`, `periodic` and `recorded`. Latency counts from the
+    time an item was due, not from when the program read it.
 
     >>> import anabranch as ab
     >>> numbers = ab.testing.offered(ab.testing.constant(1000, seconds=0.01))

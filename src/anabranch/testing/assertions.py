@@ -1,11 +1,11 @@
 """Assertions about programs and their functions, checked on samples.
 
-A check that passes proves nothing, but one that fails has found a counterexample.
+A passing check proves nothing, but a failing one has found a counterexample.
 
 `assert_same_everywhere` compares a program with its own sequential run, on every engine
-and at every degree. Sources are replaced by a sample of their items, and sinks by lists:
-nothing is written, and every run gets the same items. The program is built anew for each
-run, so state in closures starts afresh.
+and at every degree. Sources are replaced by a sample of their items, and sinks by
+lists: nothing is written, and every run gets the same items. The program is rebuilt for
+each run, so state in closures starts afresh.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SEED = 1
 def assert_stateless(
     function: Callable[[Any], Any], items: Sequence[Any], orders: int = ORDERS
 ) -> None:
-    """Assert that a function gives the same output for an item, independent of earlier items.
+    """Assert that a function's output for an item does not depend on earlier items.
 
     The result of a generator function is compared as a list.
 
@@ -79,7 +79,7 @@ def assert_commutative(
     items: Sequence[Any],
     orders: int = ORDERS,
 ) -> None:
-    """Assert that `step(state, item) -> state` ends with one state in every order.
+    """Assert that `step(state, item) -> state` reaches one state in every order.
 
     >>> import anabranch as ab
     >>> ab.testing.assert_commutative(lambda total, n: total + n, 0, [1, 2, 3])
@@ -114,7 +114,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 SAMPLE_ITEMS = 10_000
-PATIENCE_S = 10.0  # how long a live source may take to give its part of the sample
+PATIENCE_S = 10.0  # how long a live source may take to provide its part of the sample
 
 Made: TypeAlias = Stream | Result | Sequence[Stream | Result]
 Sample: TypeAlias = Mapping[str, Sequence[Any]]  # source -> its first items
@@ -156,7 +156,7 @@ class SampleRun:
 def make_settings(
     on: Iterable[EngineName], degrees: Iterable[int], epoch_items: Iterable[int]
 ) -> Iterator[Setting]:
-    """Return the settings of some engines; only Spark has epochs.
+    """Yield the settings of some engines; only Spark has epochs.
 
     >>> [str(one) for one in make_settings(["local"], [1, 2], [7])]
     ['local, degree 1', 'local, degree 2']
@@ -178,7 +178,7 @@ def make_graph(program: Callable[[], Made] | Made) -> Graph:
 
 
 def take_sample(graph: Graph, most: int | None = SAMPLE_ITEMS) -> Sample:
-    """Read the first items of every source; None: all of them.
+    """Return the first items of every source; None: all of them.
 
     >>> import anabranch as ab
     >>> take_sample(make_graph(ab.from_iterable("abc", name="letters")), 2)
@@ -213,7 +213,7 @@ def _read_live(reader: LiveReader, most: int | None) -> Iterator[Any]:
 
 
 def run_sample(graph: Graph, sample: Sample, setting: Setting) -> SampleRun:
-    """Run a program on a sample; its own sources and sinks are left alone."""
+    """Run a program on a sample; its own sources and sinks are not touched."""
     sinks = {op.name: ToList() for op in graph.sinks}
     ops = []
     for op in graph:
@@ -262,7 +262,7 @@ def _name_end(error: str | None) -> str:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Tell whether two items are alike to the last bit, as far as Python shows them.
+    """Tell whether two items are equal to the last bit, as far as Python shows them.
 
     >>> is_same(1, True), is_same(float("nan"), float("nan")), is_same(0.0, -0.0)
     (False, True, False)
@@ -271,7 +271,8 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def _describe(item: Any) -> tuple[str, str, str]:
-    """Return the class of an item by name, since a program may be loaded anew, and its text.
+    """Return the class of an item by name, since a program may be reloaded, and its
+    text.
 
     Objects without a text of their own are described by their attributes.
     """
@@ -289,12 +290,12 @@ def assert_same_everywhere(
     epoch_items: Sequence[int] = (7, 1000),
     items: int | None = None,
 ) -> None:
-    """Assert that a program gives the result of one thread on every engine.
+    """Assert that a program gives the single-thread result on every engine.
 
     `program` is a function that makes the streams or the sinks, or those themselves; a
-    function is called anew for each run. `items` is how many items of each source are
+    function is called again for each run. `items` is how many items of each source are
     used; by default all. Spark takes some seconds to start: name it in `on`, as in
-    `on=("local", "spark")`, where it should be tried too.
+    `on=("local", "spark")`, to include it.
 
     >>> import anabranch as ab
     >>> def program():

@@ -40,7 +40,7 @@ class Fail:
 
 
 class Script(Source):
-    """Reads the steps of a script; a position is the number of steps behind it."""
+    """Reads the steps of a script; a position is the number of steps done."""
 
     label = "script"
 
@@ -60,11 +60,11 @@ class Script(Source):
 
 
 def script(*steps: Any, type: Any = None, name: str | None = None) -> Stream:
-    """Read what a script says, step by step.
+    """Read a script, step by step.
 
-    A step is an item; `ab.Malformed(raw, reason)` for a row that cannot be read; `Pause`
-    for some seconds without items; or `Fail` for an error of the source. Items in the
-    wrong order of their time are late, as those of any source.
+    A step is an item; `ab.Malformed(raw, reason)` for an unreadable row; `Pause` for
+    some seconds without items; or `Fail` for an error of the source. Items out of time
+    order are late, as with any source.
 
     >>> import anabranch as ab
     >>> numbers = ab.testing.script(1, ab.Malformed("x", "must be a number"), 3)

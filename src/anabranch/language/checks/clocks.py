@@ -1,4 +1,4 @@
-"""Is the clock of a stream well formed, and is there one where it is needed."""
+"""Checks of clocks: well formed, and present where needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LATE = ("drop", "error", "dead_letter", "current")
 
 
 def clocks(streams: Streams) -> Iterator[Fault]:
-    """Yield the faults of `event_time`, timers and forgetting."""
+    """Yield the faults of `event_time`, timers and key expiry."""
     for op in streams.ops:
         item = streams.item_type(op)
         if isinstance(op.kind, EventTime):

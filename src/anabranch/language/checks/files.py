@@ -1,4 +1,4 @@
-"""Can paths be used, do sources and sinks stand apart, can types be read."""
+"""Checks of paths, of sources and sinks that overlap, and of readable types."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def _is_dict(given: Any) -> bool:
 
 
 def sources(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each source that cannot give items of its type."""
+    """Yield a fault for each source that cannot produce items of its type."""
     for op in streams.ops:
         if not isinstance(op.kind, SourceKind):
             continue
         given = op.kind.type if isinstance(op.kind, ReadFiles) else op.type
         known = given is not None or isinstance(op.kind, ReadFiles)
         if isinstance(op.kind, FromIterable | Generate) and _is_dict(given):
-            known = False  # its items are there already; nobody has to make them
+            known = False  # its items exist already
         why = why_not_tuple_type(given) if known else None
         if why is not None:
             yield fault(
@@ -56,7 +56,9 @@ def sources(streams: Streams) -> Iterator[Fault]:
 
 
 def locations(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each path that names no file of this machine or of a store."""
+    """Yield a fault for each path that names neither a local file nor one of a
+    store.
+    """
     for op in streams.ops:
         if not isinstance(op.kind, ReadFiles | WriteFiles):
             continue
@@ -96,7 +98,7 @@ def _mode(op: Op, kind: WriteFiles) -> Iterator[Fault]:
 
 
 def _in_store(op: Op, kind: WriteFiles) -> Iterator[Fault]:
-    """Yield a fault for an output in a store that only a disk can have."""
+    """Yield a fault for an output in a store that only a disk supports."""
     if is_store_url(kind.path) and (kind.rolls or kind.mode == "append"):
         asked = "roll" if kind.rolls else "mode='append'"
         yield fault(
@@ -150,7 +152,7 @@ def _csv(op: Op, kind: ReadFiles) -> Iterator[Fault]:
 
 
 def columns(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each Parquet sink whose items have a column of several types."""
+    """Yield a fault for each Parquet sink with a column of several types."""
     for op in streams.ops:
         if not isinstance(op.kind, WriteFiles) or op.kind.format != "parquet":
             continue
@@ -199,14 +201,14 @@ def _collection(op: Op, items: Any) -> Iterator[Fault]:
 
 
 def _why_not_location(op: Op) -> str | None:
-    """Return why a path cannot be read, or written, by the engines; or None."""
+    """Return why engines cannot read or write a path; or None."""
     path: Any = op.kind.path  # type: ignore[attr-defined]
     why = why_not_path(path)
     return why_no_store(path) if is_store_url(path) else why
 
 
 def _by_spark(op: Op, why: str) -> str:
-    """Return how Spark gets at a URL of a store that we do not know."""
+    """Return how Spark can access the URL of an unknown store."""
     if "is a URL" not in why:
         return ""
     if isinstance(op.kind, ReadFiles):
@@ -225,7 +227,7 @@ def _path(op: Op) -> str:
 
 
 def _overlap(one: str, two: str) -> bool:
-    """Tell whether paths are the same, or one lies within the other."""
+    """Tell whether paths are equal, or one lies within the other."""
     first, second = Path(_absolute(one)), Path(_absolute(two))
     return first == second or first in second.parents or second in first.parents
 
@@ -237,7 +239,7 @@ def _reads(source: str, target: str) -> bool:
 
 
 def _absolute(path: str) -> str:
-    """Return a path from the root of its file system; one of a store has its URL."""
+    """Return an absolute path; one of a store has its URL."""
     place = locate(path)
     if isinstance(place, StorePath):
         return place.url

@@ -1,4 +1,4 @@
-"""Can the user's functions be called with what they will be given, and do their keys exist."""
+"""Checks of the user's functions against their arguments, and of keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from anabranch.operators.sources import Generate
 from anabranch.operators.stateless import Barrier, Merge, Union, describe_function
 from anabranch.operators.windows import Aggregate
 
-_STATE = object()  # an argument whose type nobody knows
+_STATE = object()  # an argument of unknown type
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ class ListOf:
 
 @dataclass(frozen=True)
 class ExpectedCall:
-    """The way in which the runtime calls a user's function."""
+    """How the runtime calls a user's function."""
 
     role: str
     function: Any
-    arguments: tuple[Any, ...]  # the type of each; None where it is not known
+    arguments: tuple[Any, ...]  # the type of each; None if unknown
 
 
 def functions(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each function that cannot take what it will be given."""
+    """Yield a fault for each function that cannot take its arguments."""
     for op in streams.ops:
         if isinstance(op.kind, Apply):
             yield from _operator_class(op, op.kind, streams.item_type(op))
@@ -198,7 +198,7 @@ def why_not_called(function: Any, count: int, keywords: Any = ()) -> str | None:
     written = isinstance(function, types.FunctionType | types.MethodType)
     try:
         signature = inspect.signature(function, follow_wrapped=not written)
-    except (TypeError, ValueError):  # a builtin that does not tell
+    except (TypeError, ValueError):  # a builtin without a signature
         return None
     try:
         signature.bind(*(None,) * count, **dict.fromkeys(keywords))
@@ -214,7 +214,7 @@ def _format_count(count: int) -> str:
 
 
 def keys(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each key that items do not have, or that cannot be compared."""
+    """Yield a fault for each key that items lack, or that cannot be compared."""
     for op in streams.ops:
         match op.kind:
             case Join(on=on):
@@ -273,7 +273,7 @@ def _union(op: Op, streams: Streams) -> Iterator[Fault]:
 
 
 def _alike(op: Op, streams: Streams, name: str, use: str) -> Iterator[Fault]:
-    """Yield a fault if streams have an attribute of one name but of other types."""
+    """Yield a fault if streams have an attribute of one name but of different types."""
     first: Any = None
     for tuple_type in streams.types(op):
         found = attribute_type(tuple_type, name)

@@ -1,4 +1,4 @@
-"""Are fixed rates possible, do split-joins balance, do rounds end."""
+"""Checks of fixed rates, balanced split-joins and terminating rounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anabranch.operators.stateless import Barrier, Split
 
 
 def rates(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each rate, weight or number of branches that cannot be."""
+    """Yield a fault for each invalid rate, weight or number of branches."""
     ports = _ports_read(streams)
     for op in streams.ops:
         match op.kind:
@@ -39,7 +39,7 @@ def balances(streams: Streams) -> Iterator[Fault]:
     """Yield a fault for each joiner whose branches run ahead of one another."""
     joiners = [op for op in streams.ops if isinstance(op.kind, Collect)]
     if not joiners or any(True for _ in rates(streams)):
-        return  # rates that cannot be are no ground for a second complaint
+        return  # invalid rates are no reason for a second complaint
     everything = _flows(streams.ops, streams)
     if not _is_unbalanced(everything) and not _is_starved(joiners, everything):
         return
@@ -53,7 +53,7 @@ def _joiner(op: Op, streams: Streams) -> Iterator[Fault]:
     before = [flow for flow in flows if flow.consumer != op.name]
     own = [flow for flow in flows if flow.consumer == op.name]
     if _is_unbalanced(before) or len(own) != len(op.inputs):
-        return  # a joiner further up has the fault, or some rate is not known
+        return  # a joiner further up has the fault, or some rate is unknown
     if not _is_unbalanced(flows) and not _is_starved([op], flows):
         return
     repetitions = balance(_operators(flows), before).repetitions
@@ -79,7 +79,7 @@ def _is_starved(joiners: Sequence[Op], flows: Sequence[FixedStream]) -> bool:
 
 
 def _silent(flows: Sequence[FixedStream]) -> set[FixedStream]:
-    """Return the streams that never carry an item; producers come first in `flows`."""
+    """Return the streams that never carry an item; `flows` has producers first."""
     idle: set[str] = set()
     silent = set()
     for flow in flows:
@@ -93,8 +93,8 @@ def _silent(flows: Sequence[FixedStream]) -> set[FixedStream]:
 def _flows(ops: Sequence[Op], streams: Streams) -> list[FixedStream]:
     """Return the streams into operators of fixed rates.
 
-    What an operator gives at a rate that nobody knows still reaches all consumers of
-    one of its streams alike: the stream itself stands for it.
+    An operator's output at an unknown rate still reaches all consumers of a stream
+    alike: the stream itself stands for it.
     """
     flows = []
     for op in ops:
@@ -120,10 +120,10 @@ def _find_fixed_rates(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 
 
 def _upstream(op: Op, streams: Streams) -> list[Op]:
-    """Return an operator and what lies before it, as far as rates are fixed."""
+    """Return an operator and its producers, as far as rates are fixed."""
     found = {op.name: op}
     waiting = [op]
-    for at in waiting:  # grows as it goes
+    for at in waiting:  # grows during iteration
         for stream in at.inputs:
             producer = streams.producer(stream)
             if (
@@ -185,7 +185,7 @@ def _weights(
 
 
 def _ports_read(streams: Streams) -> dict[str, int]:
-    """Return how many output streams of each operator are counted on."""
+    """Return how many output streams of each operator are read."""
     ports: dict[str, int] = {}
     for op in streams.ops:
         for stream in op.inputs:
@@ -211,7 +211,7 @@ def rounds(streams: Streams) -> Iterator[Fault]:
 
 
 def strays(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault where the stream inside an iterate is used outside of it."""
+    """Yield a fault if the stream inside an iterate is used outside it."""
     for op in streams.ops:
         if isinstance(op.kind, Given):
             yield fault(

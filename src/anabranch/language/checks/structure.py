@@ -1,4 +1,4 @@
-"""Is it a graph at all: names, inputs, cycles, sinks."""
+"""Checks of the graph's structure: names, inputs, cycles, sinks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Check: TypeAlias = Callable[["Streams"], Iterator[Fault]]
 
 
 class Streams:
-    """The operators by name; what two operators of one name make unclear is unknown."""
+    """The operators by name; ambiguous names are unknown."""
 
     def __init__(self, graph: Graph) -> None:
         self.ops = graph.ops
@@ -27,20 +27,20 @@ class Streams:
         self.names = frozenset(counts)
 
     def producer(self, stream: Output) -> Op | None:
-        """Return the operator that a stream comes from, if it is known."""
+        """Return the operator that a stream comes from, if known."""
         return self._by_name.get(stream.operator)
 
     def type(self, stream: Output) -> Any | None:
-        """Return the type of the items of a stream, if it is known."""
+        """Return the item type of a stream, if known."""
         producer = self.producer(stream)
         return None if producer is None else producer.type
 
     def types(self, op: Op) -> list[Any | None]:
-        """Return the types of what an operator consumes, by input."""
+        """Return the types of an operator's inputs."""
         return [self.type(stream) for stream in op.inputs]
 
     def item_type(self, op: Op) -> Any | None:
-        """Return the type of what an operator with one input consumes."""
+        """Return the input type of an operator with one input."""
         return self.type(op.inputs[0]) if len(op.inputs) == 1 else None
 
 
@@ -80,7 +80,7 @@ def names(streams: Streams) -> Iterator[Fault]:
 
 
 def inputs(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each input that is missing, or comes from nowhere."""
+    """Yield a fault for each input that is missing or unknown."""
     for op in streams.ops:
         least, most = _inputs_of(op)
         if not least <= len(op.inputs) <= most:
@@ -109,7 +109,7 @@ def inputs(streams: Streams) -> Iterator[Fault]:
 
 
 def cycles(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each cycle, at the operator of it that stands first."""
+    """Yield a fault for each cycle, at its first operator."""
     done: set[str] = set()
     for op in streams.ops:
         path: list[Op] = []
@@ -141,12 +141,14 @@ def _cycle(backwards: list[Op]) -> Fault:
 
 
 def _beyond(producer: Op, port: int) -> bool:
-    """Tell whether a port is not there; the weights of a deal have their own check."""
+    """Tell whether a port does not exist; the weights of a deal have their own
+    check.
+    """
     return not isinstance(producer.kind, Deal) and port >= producer.kind.outputs
 
 
 def _inputs_of(op: Op) -> tuple[int, int]:
-    """Return how many inputs an operator needs: at least, at most."""
+    """Return the minimum and maximum number of an operator's inputs."""
     if isinstance(op.kind, SourceKind):
         return 0, 0
     if isinstance(op.kind, _FAN_IN):

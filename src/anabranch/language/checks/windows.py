@@ -1,7 +1,7 @@
-"""Are windows well formed, and do punctuations reach the windows that wait for them.
+"""Checks of windows, and of the punctuations they wait for.
 
-An operator that brings streams together, or gives items at a pace of its own, removes
-punctuations: there is no place left where they would mean what they meant.
+An operator that joins streams, or emits items at a pace of its own, removes
+punctuations: they would lose their meaning there.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _join_window(op: Op, window: Window, use: str, types: list[Any]) -> Iterator
 
 
 def _keeps_nothing(window: Window) -> bool:
-    """Tell whether items of this side of a join meet others and are then forgotten."""
+    """Tell whether items of this side of a join meet others and are then dropped."""
     return type(window.count) is int and window == Window(count=0)
 
 
@@ -383,7 +383,7 @@ def _check_awaited(op: Op, streams: Streams) -> Iterator[Fault]:
 
 
 def _find_stop(op: Op, streams: Streams) -> Op | None:
-    """Return the operator beyond which no punctuation comes; None: one may come."""
+    """Return the operator that stops all punctuations; None: one may come."""
     seen = {op.name}
     while len(op.inputs) == 1:
         producer = streams.producer(op.inputs[0])
@@ -399,10 +399,10 @@ def _find_stop(op: Op, streams: Streams) -> Op | None:
 
 
 def _nearest(op: Op, streams: Streams) -> Op | None:
-    """Return the nearest operator before `op` that puts punctuations in."""
+    """Return the nearest operator before `op` that inserts punctuations."""
     seen = {op.name}
     waiting = [op]
-    for at in waiting:  # grows as it goes
+    for at in waiting:  # grows during iteration
         for stream in at.inputs:
             producer = streams.producer(stream)
             if producer is None or producer.name in seen:

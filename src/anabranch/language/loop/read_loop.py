@@ -1,7 +1,7 @@
-"""From a function with a marked loop to its parts: before, head, and stages.
+"""Splits a function with a marked loop into its parts: before, head, and stages.
 
-A part that cannot be a stage is refused here if the shape of the code shows it; `variables`
-refuses the rest.
+A part that cannot be a stage is refused here if the code's structure shows it;
+`variables` refuses the rest.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from anabranch.python.source import parameter_names
 class stage:  # noqa: N801 - reads as the words of a `with`
     """Mark a stage of a loop that `ab.to_stream` turns into a stream.
 
-    `inputs` and `outputs` name the variables that the stage takes and gives, as one name
-    or a tuple of names; where they are left out they are found from the code.
-    `replicate=True` states that one turn of the stage does not depend on another (the
-    author is believed), `replicate=False` keeps it sequential; else analysis decides.
+    `inputs` and `outputs` name the variables that the stage takes and gives, as one
+    name or a tuple of names; if left out they are derived from the code.
+    `replicate=True` states that iterations of the stage are independent (this is
+    trusted), `replicate=False` keeps it sequential; else analysis decides.
 
     >>> import anabranch as ab
     >>> @ab.to_stream
@@ -76,13 +76,13 @@ class LoopPlace:
     function: str
 
     def refuse(self, line: int, reason: str, fix: str) -> LoopError:
-        """Return the error that says what cannot be turned into stages, and why."""
+        """Return the error for code that cannot be turned into stages, and why."""
         return LoopError(f"{self.file}:{line}: {self.function}: {reason}; {fix}")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A marked block, and what its mark says; None where it says nothing."""
+    """A marked block, and the arguments of its mark; None where not given."""
 
     line: int
     body: tuple[ast.stmt, ...]
@@ -94,7 +94,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class MarkedLoop:
-    """The parts of a function: `before` the loop, the `head` of its body, the stages."""
+    """The parts of a function: `before` the loop, the `head` of its body, the
+    stages.
+    """
 
     place: LoopPlace
     node: ast.FunctionDef
@@ -112,7 +114,7 @@ class MarkedLoop:
 def read_loop(
     node: ast.FunctionDef, place: LoopPlace, names: Mapping[str, Any]
 ) -> MarkedLoop:
-    """Return the parts of a function; `names` are those that it takes from outside."""
+    """Return the parts of a function; `names` are its outer names."""
     _refuse_scopes(node, place)
     at = [n for n, part in enumerate(node.body) if _is_loop_of_stages(part, names)]
     marks = [part for part in ast.walk(node) if _marks(part, names)]
@@ -139,7 +141,7 @@ def read_loop(
 
 
 def names_of(function: types.FunctionType) -> dict[str, Any]:
-    """Return the names that a function takes from outside, and what they stand for."""
+    """Return the outer names of a function, and their values."""
     found = dict(function.__globals__)
     for name, cell in zip(
         function.__code__.co_freevars, function.__closure__ or (), strict=True
@@ -204,7 +206,7 @@ def _refuse_scopes(node: ast.FunctionDef, place: LoopPlace) -> None:
 
 
 def _own_parts(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield the nodes of code, without those of functions and classes inside it."""
+    """Yield the nodes of code, without those of nested functions and classes."""
     waiting: list[ast.AST] = [*body]
     while waiting:
         node = waiting.pop()
@@ -248,7 +250,7 @@ def _stage(node: ast.stmt, names: Mapping[str, Any], place: LoopPlace) -> Stage:
 
 
 def _read_arguments(mark: ast.Call, place: LoopPlace) -> dict[str, Any]:
-    """Return the arguments of a mark, which must be written out."""
+    """Return the arguments of a mark, which must be literals."""
     said: dict[str, Any] = {}
     for word in mark.keywords:
         try:
@@ -278,7 +280,7 @@ def _as_names(said: Any, mark: ast.Call, place: LoopPlace) -> tuple[str, ...] | 
 
 
 def _refuse_jumps(body: list[ast.stmt], place: LoopPlace) -> None:
-    """Refuse what would leave a stage but not at its end."""
+    """Refuse jumps out of a stage."""
     for part in _own_parts(body):
         if isinstance(part, ast.Return):
             reason = "a stage cannot end the loop: it does not know what runs beside it"
@@ -294,7 +296,7 @@ def _refuse_jumps(body: list[ast.stmt], place: LoopPlace) -> None:
 
 
 def _jumps(code: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield what leaves or goes on with the loop around some code."""
+    """Yield the jumps of the loop around some code."""
     for part in code:
         match part:
             case ast.Break() | ast.Continue():

@@ -1,8 +1,8 @@
-"""From the parts of a marked loop to functions and the tuple types between them.
+"""Turns the parts of a marked loop into functions and the tuple types between them.
 
-There is one function for the source, and one for each stage. The function is rewritten as
-a syntax tree: its loop becomes functions inside it, which it returns. So the code before
-the loop runs as it did, the stages see its variables as before, and every line keeps its
+There is one function for the source, and one for each stage. The function is rewritten
+as a syntax tree: its loop becomes nested functions, which it returns. So the code
+before the loop runs as before, the stages see its variables, and every line keeps its
 number. For `double` of
 
     @ab.to_stream
@@ -26,8 +26,9 @@ it is
             out.append(n)
         return (numbers, double_source, (double_1, double_2), ((), ()))
 
-Streams between stages have a tuple type where the code plainly says so. A type is a help (columns instead of pickles, more for analysis to go by), so it is left
-out wherever it would be a guess: for several variables, or one that is assigned twice.
+Streams between stages have a tuple type if the code plainly says so. A type is useful
+(columns instead of pickles, more for analysis to use), but it is left out wherever it
+would be a guess: for several variables, or one that is assigned twice.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ Statement = TypeVar("Statement", bound=ast.stmt)
 
 @dataclass(frozen=True)
 class Parts:
-    """A loop as functions; `items` is what it goes over, where that is all of its head.
+    """A loop as functions; `items` is its iterable, if that is all of its head.
 
-    `kept` are the first values of what each stage keeps from turn to turn.
+    `kept` are the initial values of each stage's state.
     """
 
     items: Any
@@ -67,7 +68,7 @@ class Parts:
 def parts_maker(
     function: types.FunctionType, parsed: SourceFile, loop: MarkedLoop, wiring: Wiring
 ) -> Callable[..., Parts]:
-    """Return a function of the same parameters that gives the parts of the loop."""
+    """Return a function of the same parameters that returns the parts of the loop."""
     memo: dict[int, Any] = {}
     tree = copy.deepcopy(parsed.tree, memo)
     new: ast.FunctionDef = memo[id(loop.node)]
@@ -126,7 +127,7 @@ class _LoopWriter:
         return [*copy.deepcopy(self.loop.before), *made, last]
 
     def _items(self) -> ast.expr:
-        """Return the iterable of the loop, where the source is nothing but that."""
+        """Return the iterable of the loop, if the source is nothing but that."""
         match self.loop.loop:
             case ast.For(target=ast.Name(id=target), iter=ast.Name(id=items)):
                 alone = self.wiring.head_outputs == (target,)
@@ -139,7 +140,7 @@ class _LoopWriter:
         given = ast.Expr(ast.Yield(_value(self.wiring.head_outputs)))
         at = self.loop.stages[0].line
         loop.body = [*copy.deepcopy(self.loop.head), _at_line(given, at)]
-        kept = self.wiring.head_kept  # begins with what it was before the loop
+        kept = self.wiring.head_kept  # begins with its value before the loop
         arguments = _arguments(())
         arguments.kwonlyargs = [ast.arg(one) for one in kept]
         arguments.kw_defaults = [ast.Name(one, ast.Load()) for one in kept]
@@ -166,7 +167,7 @@ class _LoopWriter:
         return _define(name, _arguments(parameters), [*entry, *body], stage.line)
 
     def _taking(self, names: Sequence[str], whole: str, into: list[ast.stmt]) -> str:
-        """Have several variables taken out of one; return its name."""
+        """Unpack several variables from one; return its name."""
         one = self._free(whole)
         if names:
             target = _tuple(names, ast.Store())
@@ -181,7 +182,7 @@ class _LoopWriter:
 
 
 def _value(names: Sequence[str]) -> ast.expr:
-    """Return the one variable that is handed on, or a tuple of several."""
+    """Return the one variable that is passed on, or a tuple of several."""
     if len(names) == 1:
         return ast.Name(names[0], ast.Load())
     return _tuple(names, ast.Load())
@@ -204,7 +205,8 @@ def _arguments(names: Sequence[str]) -> ast.arguments:
 def _define(
     name: str, arguments: ast.arguments, body: list[ast.stmt], line: int
 ) -> ast.FunctionDef:
-    (made,) = ast.parse("def name(): ...").body  # has every field of this Python's
+    # has every field of this Python version
+    (made,) = ast.parse("def name(): ...").body
     assert isinstance(made, ast.FunctionDef)  # noqa: S101 - so it is written
     made.name, made.args, made.body = name, arguments, body
     made.lineno = made.end_lineno = line
@@ -212,7 +214,7 @@ def _define(
 
 
 def _at_line(node: Statement, line: int) -> Statement:
-    """Put what was not written by the user at a line of his."""
+    """Assign generated code to a line of the user's."""
     for part in ast.walk(node):
         if not hasattr(part, "lineno") and isinstance(
             part, ast.stmt | ast.expr | ast.arg
@@ -225,7 +227,7 @@ def _at_line(node: Statement, line: int) -> Statement:
 def type_of_items(
     loop: MarkedLoop, outputs: Sequence[str], names: Mapping[str, Any]
 ) -> Any:
-    """Return the type of what the source gives."""
+    """Return the type of the source's items."""
     match loop.loop:
         case ast.For(target=ast.Name(id=target), iter=ast.Call(func=func)):
             if (target,) == tuple(outputs) and target not in flow_of(loop.head).writes:
@@ -236,14 +238,14 @@ def type_of_items(
 def type_of_outputs(
     stage: Stage, outputs: Sequence[str], names: Mapping[str, Any]
 ) -> Any:
-    """Return the type of what a stage gives."""
+    """Return the type of a stage's outputs."""
     return _find_assigned_type(stage.body, outputs, names)
 
 
 def _find_assigned_type(
     body: Sequence[ast.stmt], outputs: Sequence[str], names: Mapping[str, Any]
 ) -> Any:
-    """Return the annotated result of a function whose result is handed on."""
+    """Return the annotated result of a function whose result is passed on."""
     found = None
     for statement in body:
         if [*flow_of([statement]).writes] != [*outputs]:

@@ -41,7 +41,7 @@ Made = TypeVar("Made", Stream, Result)
 
 
 class Loop:
-    """A function with a marked loop: call it, or have its `stream`.
+    """A function with a marked loop: call it, or get its `stream`.
 
     >>> import anabranch as ab
     >>> @ab.to_stream
@@ -64,7 +64,7 @@ class Loop:
         self._first = () if owner is None else (owner,)  # of a method
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Run the loop as it stands."""
+        """Run the loop as written."""
         return self._function(*self._first, *args, **keywords)
 
     def __get__(self, owner: Any, kind: Any = None) -> Loop:
@@ -74,7 +74,7 @@ class Loop:
     def stream(self, *args: Any, **keywords: Any) -> Result:
         """Return the loop as a program, with these arguments; nothing runs yet.
 
-        What stands before the loop is run, though: it is not part of the stream.
+        The code before the loop does run: it is not part of the stream.
         """
         loop, wiring, make = self._read
         parts = make(*self._first, *args, **keywords)
@@ -103,14 +103,14 @@ class Loop:
 
 
 def to_stream(function: Callable[..., Any]) -> Loop:
-    """Make an ordinary function with a loop of marked stages a stream program.
+    """Turn a function with a loop of marked stages into a stream program.
 
-    The function still runs as it stands when it is called. Its `stream(...)` takes the
-    same arguments and gives a sink for `ab.run`: the code before the first stage is the
-    source, each `with ab.stage():` an operator, and the last stage, which hands nothing
-    on, the sink (one that names outputs is collected, as by `to_list`). Stages that are
-    proved to keep nothing from turn to turn are replicated; a variable that one stage
-    alone keeps from turn to turn is its state. What cannot be turned into stages is
+    The function still runs as written when it is called. Its `stream(...)` takes the
+    same arguments and returns a sink for `ab.run`: the code before the first stage is
+    the source, each `with ab.stage():` an operator, and the last stage, which passes
+    nothing on, the sink (one that names outputs is collected, as by `to_list`). Stages
+    that are proved to be stateless are replicated; a variable that only one stage
+    carries between iterations is its state. Code that cannot be turned into stages is
     refused with its line and the reason.
 
     >>> import anabranch as ab
@@ -134,7 +134,7 @@ def to_stream(function: Callable[..., Any]) -> Loop:
 
 
 class _Build:
-    """Puts the parts of a loop together as a stream."""
+    """Assembles the parts of a loop as a stream."""
 
     def __init__(
         self, loop: MarkedLoop, wiring: Wiring, parts: Parts, names: dict[str, Any]
@@ -206,7 +206,7 @@ class _Build:
     def _refuse_changing_state(
         self, stage: Stage, wires: Wires, first: tuple[Any, ...]
     ) -> None:
-        """Refuse a first value that the stage could change for others too."""
+        """Refuse an initial value that the stage could change for others too."""
         for name, value in zip(wires.kept, first, strict=True):
             if not _cannot_change(value):
                 reason = (
@@ -227,4 +227,4 @@ def _cannot_change(value: Any) -> bool:
 
 
 def _nothing(item: Any) -> None:
-    """Take an item."""
+    """Do nothing with an item."""

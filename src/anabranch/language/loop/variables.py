@@ -1,17 +1,17 @@
-"""Which variables go from stage to stage, and which a stage keeps for its next turn.
+"""The variables that go from stage to stage, and those that are a stage's state.
 
-A variable that is read before it is assigned in a turn has its value from an earlier
-turn, or from before the loop. If a single stage does that with a variable of its own, the
-variable is the state of this stage. If it goes from one stage to another, the turns
-depend on one another across stages, and that is refused.
+A variable that is read before it is assigned in an iteration has its value from an
+earlier one, or from before the loop. If a single stage does that with a variable of its
+own, the variable is the state of this stage. If it goes from one stage to another,
+iterations depend on one another across stages, and that is refused.
 
-A function runs from top to bottom, with branches and loops inside. Where it is not certain
+A function runs from top to bottom, with nested branches and loops. If it is not certain
 that a variable was assigned, it counts as read from before: in a loop, from an earlier
-turn.
+iteration.
 
-Stages must not reach one another through an object either. They run at the same time,
-each on an item of its own: if one may change an object that another one looks at, then
-what the other one sees depends on which is ahead. `why_shared` refuses such loops.
+Stages must not interact through an object either. They run at the same time, each on an
+item of its own: if one may change an object that another one reads, the result depends
+on timing. `why_shared` refuses such loops.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from anabranch.python.values import (
 
 @dataclass(frozen=True)
 class Wires:
-    """What goes into a stage and out of it, and what it keeps; sorted by name."""
+    """The inputs, outputs and state of a stage; sorted by name."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -56,7 +56,7 @@ class Wires:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What the head of a loop keeps for itself and gives, and the wires of stages."""
+    """The state and outputs of a loop's head, and the wires of stages."""
 
     head_kept: tuple[str, ...]
     head_outputs: tuple[str, ...]
@@ -64,7 +64,7 @@ class Wiring:
 
 
 def wire(loop: MarkedLoop) -> Wiring:
-    """Connect the stages; refuse dependencies on other turns of other stages."""
+    """Connect the stages; refuse dependencies on other stages' earlier iterations."""
     return _Wirer(loop).wiring()
 
 
@@ -77,7 +77,9 @@ class _Wirer:
         self.head = self._head()
 
     def _head(self) -> VariableFlow:
-        """Return the flow of what runs before the first stage, in every turn."""
+        """Return the variable flow of the code before the first stage, in every
+        iteration.
+        """
         loop = self.loop.loop
         if isinstance(loop, ast.While):
             test = ast.copy_location(ast.Expr(loop.test), loop.test)
@@ -89,7 +91,7 @@ class _Wirer:
         head_kept = self._head_kept()
         there = set(self.head.sure or ()) | set(head_kept)
         kept: list[set[str]] = []
-        before: list[set[str]] = []  # what there is when a stage begins
+        before: list[set[str]] = []  # available when a stage begins
         for number in range(len(self.flows)):
             before.append(set(there))
             kept.append(self._find_kept(number, there))
@@ -113,9 +115,10 @@ class _Wirer:
         return Wiring(head_kept, tuple(sorted(live)), tuple(reversed(wires)))
 
     def _head_kept(self) -> tuple[str, ...]:
-        """Return the variables that the head hands on to its next turn."""
+        """Return the variables that the head carries to its next iteration."""
         reads = dict(self.head.reads)
-        if isinstance(self.loop.loop, ast.For):  # evaluated once, before the first turn
+        # evaluated once, before the first iteration
+        if isinstance(self.loop.loop, ast.For):
             iterated = ast.copy_location(ast.Expr(self.loop.loop.iter), self.loop.loop)
             for name in flow_of([iterated]).reads:
                 if name in self.head.writes and name in self.bound:
@@ -129,7 +132,7 @@ class _Wirer:
         return tuple(sorted(set(reads) & set(self.head.writes)))
 
     def _find_kept(self, number: int, there: set[str]) -> set[str]:
-        """Return the variables that a stage hands on to its own next turn."""
+        """Return the variables that a stage carries to its own next iteration."""
         flow, kept = self.flows[number], set[str]()
         parts = [self.head, *self.flows]
         for name, line in flow.reads.items():
@@ -201,7 +204,7 @@ class _Wirer:
                 raise refuse(stage.line, reason, "take it out of outputs")
 
     def _refuse_captures(self) -> None:
-        """Refuse functions that would see a variable change behind their back."""
+        """Refuse functions that would see a variable change later."""
         flows = [self.head, *self.flows]
         for number, flow in enumerate(flows):
             later = flows[number:] if flow is self.head else flows[number + 1 :]
@@ -232,16 +235,16 @@ Sure: TypeAlias = frozenset[str] | None  # None: the code does not end here
 
 _EAGER = frozenset(
     ("all", "any", "dict", "frozenset", "list", "max", "min", "set", "sorted", "sum")
-) | {"tuple", "join", "sort"}  # what they are given is used up when they return
-_SWALLOWS = "suppress"  # the context manager that goes on behind its block
+) | {"tuple", "join", "sort"}  # their arguments are consumed when they return
+_SWALLOWS = "suppress"  # the context manager that swallows errors
 
 
 @dataclass(frozen=True)
 class VariableFlow:
-    """What a piece of code does to variables; each with the first line of it.
+    """The effect of a piece of code on variables; each with its first line.
 
     `reads` may come from before, `writes` may be assigned, `sure` is assigned whenever
-    the code ends, and `captured` are seen by functions that it makes.
+    the code ends, and `captured` are seen by functions it makes.
     """
 
     reads: dict[str, int] = field(default_factory=dict)
@@ -264,7 +267,7 @@ def flow_of(code: Sequence[ast.stmt]) -> VariableFlow:
 
 
 class _Walk:
-    """Follows instructions in the order in which they run."""
+    """Follows instructions in execution order."""
 
     def __init__(self, function: ir.Function) -> None:
         self.function = function
@@ -341,7 +344,7 @@ class _Walk:
         return after
 
     def _swallows(self, one: ir.With) -> bool:
-        """Tell whether a context manager may go on behind its block after an error."""
+        """Tell whether a context manager may swallow an error."""
         match self.function.maker_of(one.manager):
             case ir.Call(function=called):
                 made = self.function.maker_of(called)
@@ -359,7 +362,7 @@ class _Walk:
         return after | final
 
     def _capture(self, made: ir.Function, sure: frozenset[str], *, kept: bool) -> None:
-        """Note the variables that a function sees which is made here."""
+        """Record the variables that a nested function captures."""
         for one in ir.walk(made.body):
             match one:
                 case ir.LoadName(name=name) if name not in made.own and "%" not in name:
@@ -372,7 +375,9 @@ class _Walk:
                     self._capture(inner, sure | made.own, kept=kept)
 
     def _is_used_up(self, register: ir.Register) -> bool:
-        """Tell whether a function, or what is made of it, ends in a call that uses it."""
+        """Tell whether a function, or something made of it, ends in a call that
+        consumes it.
+        """
         users = self.function.users.get(register, ())
         return bool(users) and all(self._uses_up(each) for each in users)
 
@@ -390,11 +395,11 @@ def _either(one: Sure, other: Sure) -> Sure:
     return one & other
 
 
-MOST_VARIABLES = 32  # that go from stage to stage and are looked at
+MOST_VARIABLES = 32  # passed from stage to stage and read
 
 
 def why_shared(graph: Graph, operators: Sequence[str]) -> LoopError | None:
-    """Return why some operators, the parts of a loop, cannot run at the same time."""
+    """Return why the parts of a loop cannot run at the same time, or None."""
     findings = learn(graph).findings
     found = {name: findings.get(name, ()) for name in operators}
     for changing, looking in itertools.permutations(operators, 2):
@@ -415,10 +420,10 @@ def why_shared(graph: Graph, operators: Sequence[str]) -> LoopError | None:
 
 
 def why_given_again(graph: Graph, source: str) -> LoopError | None:
-    """Return why what a source gives may change while a stage still works on it.
+    """Return why a source's item may change while a stage still works on it, or None.
 
-    Code that gives the same object in every turn, and changes it in between, may do so
-    in a loop, where a turn is over before the next one begins; not in a stream.
+    Code may emit the same object in every iteration, and change it in between, in a
+    loop, where an iteration ends before the next begins; not in a stream.
     """
     (code,) = graph[source].kind.user_code
     found, value = follow(Universe(roots_of(graph)), code.function, Arguments())
@@ -440,7 +445,7 @@ def why_given_again(graph: Graph, source: str) -> LoopError | None:
 
 
 def _inside(heap: Heap, value: Value) -> Value:
-    """Return a value, and the contents of objects that were made here."""
+    """Return a value, and the contents of objects made here."""
     found = set(value)
     for root in value:
         if isinstance(root, Fresh):
@@ -461,7 +466,7 @@ def _effect(found: Sequence[Findings]) -> Effect | None:
 
 
 def _common(one: Sequence[Findings], other: Sequence[Findings]) -> Read | None:
-    """Return an object that both look at and that could be changed."""
+    """Return an object that both read and that could be changed."""
     ours = {target for findings in one for target in _find_touched(findings)}
     for findings in other:
         for target, read in _find_touched(findings).items():
