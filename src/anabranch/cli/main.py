@@ -54,7 +54,7 @@ A program is a Python file that ends in a sink:
   program = words.filter(str.istitle).write_csv("names.csv")
 
   anabranch explain names.py    see what runs in parallel, and why the rest does not
-  anabranch run names.py        run it on Spark, in this machine
+  anabranch run names.py        run it on Spark, on this machine
   anabranch graph names.py -o names.svg
 
 `anabranch COMMAND --help` describes a command, with examples.

@@ -18,7 +18,7 @@ from anabranch.signals import Signals
 
 EXAMPLES = """\
 examples:
-  anabranch run vwap.py                        on Spark, in this machine
+  anabranch run vwap.py                        on Spark, on this machine
   anabranch run vwap.py:prices --on sequential as one thread, without Spark
   anabranch run vwap.py --degree 8 --master spark://host:7077
   anabranch run vwap.py --latency "200 ms"     as few replicas as keep this bound
