@@ -71,6 +71,18 @@ def test_a_call_that_hangs_fails_with_its_operator_and_item(program, engine):
     assert "within 0.05 s (item_timeout)" in str(found.value)
 
 
+@pytest.mark.parametrize("degree", [1, 2])
+def test_a_key_that_hangs_in_a_round_is_ended(degree):
+    out = (
+        ab.from_iterable(range(5), int)
+        .iterate(lambda s: s.key_by(hang_on_three).scan(count, 0, name="slow"), rounds=1)
+        .to_list()
+    )
+
+    with pytest.raises(OperatorError, match=r"operator 'slow' .*: 3: SlowCallError"):
+        ab.run(out, on="local", degree=degree, item_timeout=LIMIT)
+
+
 @pytest.mark.parametrize("engine", ["sequential", "local"])
 def test_an_item_that_hangs_can_be_left_out(engine):
     out = ab.from_iterable(range(5), int).map(hang_on_three).to_list()

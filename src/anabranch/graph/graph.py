@@ -68,6 +68,11 @@ class Op:
         return tuple(function for function in found if function is not None)
 
     @property
+    def called(self) -> tuple[Any, ...]:
+        """The functions of the user's that engines call for an item, those of its key too."""
+        return (*(code.function for code in self.kind.user_code), *self.key_functions)
+
+    @property
     def state_key(self) -> tuple[str, ...]:
         """The attributes by which its state is partitioned; empty: one state for
         all.

@@ -290,10 +290,8 @@ def roots_of(graph: Graph) -> Iterator[Any]:
     """Yield the objects from which the modules of a program are found."""
     for op in graph:
         yield op.type
-        functions = [code.function for code in op.kind.user_code]
-        functions += op.key_functions
-        functions += [code.function for code in connector_code(op.kind)]
-        for function in functions:
+        connectors = (code.function for code in connector_code(op.kind))
+        for function in (*op.called, *connectors):
             yield from roots_of_function(function)
         if isinstance(op.kind, FromIterable) and isinstance(
             op.kind.items, list | tuple

@@ -144,7 +144,7 @@ def capture_ambient(graph: Graph, item_timeout_s: float | None = None) -> Ambien
 
 def _find_thread_locals(graph: Graph) -> tuple[threading.local, ...]:
     """Return the `threading.local` objects that functions of a program refer to."""
-    waiting: list[Any] = [code.function for op in graph for code in op.kind.user_code]
+    waiting: list[Any] = [function for op in graph for function in op.called]
     seen = {id(one) for one in waiting}
     found = []
     for one in waiting:

@@ -94,10 +94,8 @@ def _codes_for(graph: Graph, op: Op) -> Iterator[CodeType]:
     """
     if isinstance(op.kind, SourceKind):
         return
-    called = [one.function for one in op.kind.user_code]
-    called += op.key_functions
-    called += [graph[output.operator].type for output in op.inputs]
-    for function in called:
+    items = (graph[output.operator].type for output in op.inputs)
+    for function in (*op.called, *items):
         yield from _codes_of(function)
     if isinstance(op.kind, Iterate):
         yield from find_codes(op.kind.body)

@@ -47,7 +47,8 @@ def run_body(
 ) -> list[Any]:
     """Run a body on the items of a window, with so many replicas."""
     outputs: list[Any] = []
-    ambient = Ambient()  # of the thread that runs the operator
+    # Of the thread that runs the operator, with what watches its calls.
+    ambient = Ambient(limit=options.ambient.limit)
     told = Options(degree=degree, verify=options.verify, ambient=ambient)
     LocalEngine().start(feed_body(graph, items, outputs), plan, told).wait()
     return outputs

@@ -288,8 +288,7 @@ def roots_of(op: Op) -> list[Any]:
     """Return the starting points of an operator's walk: its code, values and
     outputs.
     """
-    roots: list[Any] = [code.function for code in op.kind.user_code]
-    roots += op.key_functions
+    roots: list[Any] = [*op.called]
     match op.kind:
         case Scan(initial=initial):
             roots.append(initial)
