@@ -11,6 +11,7 @@ import pytest
 import anabranch as ab
 from anabranch.language.drafts import build_graph
 from anabranch.python.analyze import analyze
+from anabranch.python.methods import HANDLERS
 from tests import needs
 from tests.python.test_snippets import COMMON, module_of
 
@@ -25,6 +26,15 @@ def programs(name):
 
 REFUSED = programs("refused")
 ACCEPTED = programs("accepted")
+
+
+@pytest.fixture(autouse=True)
+def known_handlers():
+    """Forget the error handlers of codecs that a program registers."""
+    before = dict(HANDLERS)
+    yield
+    HANDLERS.clear()
+    HANDLERS.update(before)
 
 
 def traits_of(program, folder):

@@ -75,7 +75,9 @@ def test_a_call_that_hangs_fails_with_its_operator_and_item(program, engine):
 def test_a_key_that_hangs_in_a_round_is_ended(degree):
     out = (
         ab.from_iterable(range(5), int)
-        .iterate(lambda s: s.key_by(hang_on_three).scan(count, 0, name="slow"), rounds=1)
+        .iterate(
+            lambda s: s.key_by(hang_on_three).scan(count, 0, name="slow"), rounds=1
+        )
         .to_list()
     )
 

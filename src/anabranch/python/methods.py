@@ -6,15 +6,17 @@ import codecs
 import contextlib
 import datetime as dt
 import decimal
+import encodings
 import fractions
 import functools
+import gc
 import itertools
 import logging
 import pathlib
 import re
 import uuid
-from collections.abc import Callable
-from types import CodeType, FunctionType
+from collections.abc import Callable, Iterable
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -218,7 +220,7 @@ def run_codec(
     """
     if not isinstance(here.step, ir.Call) or len(args.all()) == 0:
         return
-    for place, (name, find) in enumerate(_REGISTERED, first):
+    for place, (name, find, find_all) in enumerate(_REGISTERED, first):
         given = [
             each.value
             for index, each in enumerate(here.step.arguments)
@@ -226,16 +228,20 @@ def run_codec(
         ]
         for register in given:
             made = here.frame.code.maker_of(register)
-            if not isinstance(made, ir.Const) or type(made.value) is not str:
-                if name == "errors":
-                    note_unknown(run, f"{here.text} handles errors", here)
+            known = isinstance(made, ir.Const) and type(made.value) is str
+            found: Iterable[Any] | None = ()
+            if known:
+                with contextlib.suppress(LookupError):
+                    found = find(made.value)
+            else:
+                found = find_all()
+            if found is None:
+                note_unknown(run, f"{here.text} may run any {name}", here)
                 continue
-            with contextlib.suppress(LookupError):
-                for function in find(made.value):
-                    if isinstance(function, FunctionType):
-                        callee = read_existing(run, function, made.value, here)
-                        error = make_at(run, (here.step, "error"), LibraryObject)
-                        run.call(callee, Arguments(rest=PLAIN | {error}), here)
+            for function in filter(_may_be_users, found):
+                callee = read_existing(run, function, name, here)
+                error = make_at(run, (here.step, "error"), LibraryObject)
+                run.call(callee, Arguments(rest=PLAIN | {error}), here)
 
 
 def _is_given_text(args: Arguments) -> bool:
@@ -253,26 +259,63 @@ def _is_given_text(args: Arguments) -> bool:
 
 
 def _find_codec(name: str) -> tuple[Any, ...]:
-    """Return the functions of an encoding, if the program registered it."""
+    """Return the functions of an encoding."""
     found = codecs.lookup(name)
-    both = (found.encode, found.decode)
-    return tuple(each for each in both if _is_users(each))
+    return found.encode, found.decode
 
 
 def _find_handler(name: str) -> tuple[Any, ...]:
-    """Return the codec error handler under a name, if the program registered it."""
-    found = codecs.lookup_error(name)
-    return (found,) if _is_users(found) else ()
+    """Return the codec error handler under a name."""
+    return (codecs.lookup_error(name),)
 
 
-def _is_users(function: Any) -> bool:
-    code = getattr(function, "__code__", None)
-    return isinstance(code, CodeType) and is_users_code(code)
+def _find_codecs() -> tuple[Any, ...] | None:
+    """Return nothing if only Python and libraries supply encodings; None otherwise."""
+    return None if _SEARCHES is None or any(map(_may_be_users, _SEARCHES)) else ()
 
 
-_REGISTERED: tuple[tuple[str, Callable[[str], tuple[Any, ...]]], ...] = (
-    ("encoding", _find_codec),
-    ("errors", _find_handler),
+def _find_handlers() -> Iterable[Any] | None:
+    """Return all codec error handlers of this process, if they can be found."""
+    return None if HANDLERS is None else [*HANDLERS.values()]
+
+
+def _find_registry(member: Any, kind: type) -> Any:
+    """Return the interpreter's own table of what programs register, by a member of it.
+
+    Python has no function that lists it; the dictionaries of modules are left out.
+    """
+    found = [
+        each
+        for each in gc.get_referrers(member)
+        if type(each) is kind and "__name__" not in each
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+# Looked for at once: a program may have its objects left out of later searches.
+_SEARCHES = _find_registry(encodings.search_function, list)
+HANDLERS = _find_registry(codecs.lookup_error("strict"), dict)
+
+
+def _may_be_users(function: Any) -> bool:
+    """Tell whether a registered function may run code of the program.
+
+    >>> _may_be_users(codecs.lookup("cp1252").encode), _may_be_users(codecs.strict_errors)
+    (False, False)
+    """
+    if isinstance(function, MethodType):
+        function = function.__func__
+    if isinstance(function, FunctionType):
+        return is_users_code(function.__code__)
+    return isinstance(function, functools.partial) or is_users_class(type(function))
+
+
+_REGISTERED: tuple[
+    tuple[str, Callable[[str], tuple[Any, ...]], Callable[[], Iterable[Any] | None]],
+    ...,
+] = (
+    ("encoding", _find_codec, _find_codecs),
+    ("errors", _find_handler, _find_handlers),
 )
 
 
