@@ -4,6 +4,7 @@ Each stands in a text file under a sentence. It maps `operator` over `ITEMS`, or
 stream in `program`; the operator called `it` is the one that counts.
 """
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,16 @@ ACCEPTED = programs("accepted")
 
 
 @pytest.fixture(autouse=True)
-def known_handlers():
-    """Forget the error handlers of codecs that a program registers."""
-    before = dict(HANDLERS)
+def process():
+    """Forget what a program has registered for codecs and logs."""
+    before, make = dict(HANDLERS), logging.getLogRecordFactory()
+    loggers = dict(logging.root.manager.loggerDict)
     yield
     HANDLERS.clear()
     HANDLERS.update(before)
+    logging.setLogRecordFactory(make)
+    logging.root.manager.loggerDict.clear()
+    logging.root.manager.loggerDict.update(loggers)
 
 
 def traits_of(program, folder):

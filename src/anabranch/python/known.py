@@ -32,7 +32,7 @@ import sys
 import time
 import types
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -257,7 +257,7 @@ translate maketrans index format_map get keys values items copy union intersecti
 difference symmetric_difference fromkeys most_common elements total group groups groupdict
 start end span match fullmatch search sub subn findall finditer date time astimezone
 fromtimestamp strptime fromisoformat combine fromordinal quantize conjugate to_bytes
-from_bytes fromhex timetuple isocalendar sum mean std var prod min max argmin argmax
+from_bytes fromhex timetuple isocalendar sum mean std var prod min max argmin argmax ptp
 argsort astype reshape ravel flatten tolist transpose dot cumsum cumprod clip round any all
 nonzero squeeze repeat take diagonal trace swapaxes searchsorted compress choose conj
 _replace _asdict _make replace from_iterable sqrt ln log10 exp is_nan is_finite to_integral
@@ -632,9 +632,9 @@ class Facts(NamedTuple):
 
     `gives`: methods that return numbers, text and the like; `parts`: those that return
     contents of the object or something derived from them; `changes`: those that change
-    the object and, with `through`, its contents; `takes`: those that change their
-    arguments. An object that `can_be_shared` may outlive the call. If `open`, methods
-    on no list are harmless, apart from those in `refused`.
+    the object or, with `through`, write text into its contents; `takes`: those that
+    change their arguments. An object that `can_be_shared` may outlive the call. If
+    `open`, methods on no list are harmless, apart from those in `refused`.
     """
 
     gives: frozenset[str] = frozenset()
@@ -843,6 +843,17 @@ def is_logging(function: Any) -> bool:
     """Tell whether a function writes to a log or returns a logger."""
     name = getattr(function, "__name__", "")
     return name in _LOGGING and getattr(logging, name) is function
+
+
+def find_log_parts() -> Iterator[Any]:
+    """Yield all that may run when something is logged, as it is set up now."""
+    named = logging.root.manager.loggerDict.values()
+    yield from (logging.getLogRecordFactory(), logging.root.manager)
+    loggers = (one for one in [*named] if isinstance(one, logging.Logger))
+    for logger in (logging.root, *loggers):
+        yield from (logger, *logger.filters)
+        for handler in logger.handlers:
+            yield from (handler, *handler.filters, *vars(handler).values())
 
 
 def handles_logs(cls: type) -> bool:

@@ -33,6 +33,7 @@ from anabranch.python.known import (
     Facts,
     arguments_written_by_method,
     facts_about,
+    find_log_parts,
     handles_logs,
     is_pure,
 )
@@ -228,9 +229,8 @@ def run_codec(
         ]
         for register in given:
             made = here.frame.code.maker_of(register)
-            known = isinstance(made, ir.Const) and type(made.value) is str
             found: Iterable[Any] | None = ()
-            if known:
+            if isinstance(made, ir.Const) and type(made.value) is str:
                 with contextlib.suppress(LookupError):
                     found = find(made.value)
             else:
@@ -279,7 +279,7 @@ def _find_handlers() -> Iterable[Any] | None:
     return None if HANDLERS is None else [*HANDLERS.values()]
 
 
-def _find_registry(member: Any, kind: type) -> Any:
+def _find_registry(member: Any, kind: type[dict[str, Any] | list[Any]]) -> Any:
     """Return the interpreter's own table of what programs register, by a member of it.
 
     Python has no function that lists it; the dictionaries of modules are left out.
@@ -307,7 +307,8 @@ def _may_be_users(function: Any) -> bool:
         function = function.__func__
     if isinstance(function, FunctionType):
         return is_users_code(function.__code__)
-    return isinstance(function, functools.partial) or is_users_class(type(function))
+    kind = function if isinstance(function, type) else type(function)
+    return kind is functools.partial or is_users_class(kind)
 
 
 _REGISTERED: tuple[
@@ -322,9 +323,10 @@ _REGISTERED: tuple[
 def write_log(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Write to a log: not part of a result, unless the program handles logs."""
     own = filter(handles_logs, run.universe.classes)
-    handler = next(own, None)
+    handler = next(own, None) or next(filter(_may_be_users, find_log_parts()), None)
     if handler is not None:
-        text = f"{here.callee} may run {handler.__name__}, which handles logs"
+        name = getattr(handler, "__name__", type(handler).__name__)
+        text = f"{here.callee} may run {name}, which handles logs"
         return note_unknown(run, text, here)
     run_operators(run, args.all(), here)
     return make_holding(run, logging.Logger, NOTHING, here)
@@ -380,7 +382,7 @@ def _call_known_method(
         change(run, args.all(), NOTHING, here)
     if name in facts.changes or name in facts.takes or "inplace" in args.keywords:
         changed = frozenset([owner]) | (held if facts.through else NOTHING)
-        change(run, changed, given, here)
+        change(run, changed, NOTHING if facts.through else given, here)
     if name in facts.gives:
         return PLAIN
     kind = type_of(owner) if facts.open else LibraryObject
