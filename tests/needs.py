@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+SERVERS = Path(os.environ.get("ANABRANCH_SERVERS", ROOT / ".venv" / "servers"))
 _MARK = "left out: needs "
 MOST_ON_SPARK = 4  # tests of a file in a quick run
 

@@ -39,7 +39,7 @@ def write_trades(path: Path, rows: int, keys: int) -> None:
 
 
 def epochs_s(
-    trades: Path, out: Path, items: int, checkpoint: Path | None
+    trades: Path, out: Path, items: int, checkpoint: Path | str | None
 ) -> list[float]:
     """Return how long the epochs took, without the first two."""
     sink = ab.read_csv(trades, Trade).key_by("symbol").scan(total, 0.0).write_csv(out)

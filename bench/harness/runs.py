@@ -33,6 +33,7 @@ GROUPS = {  # a folder, or one benchmark in it -> heading
     "local": "The local engine",
     "peers": "Peers",
     "checkpoint": "Checkpoints",
+    "connectors": "Stores and brokers",
     "compile": "Compiler",
 }
 
@@ -80,6 +81,11 @@ RUNS = (
         ),
     ),
     Run("checkpoint/digests"),
+    Run(
+        "connectors/s3",
+        quick=("--rows", "20000", "--items", "5000", "--epochs", "5", "--runs", "2"),
+    ),
+    Run("connectors/kafka", quick=("--rows", "5000", "--runs", "2")),
     Run("compile/time", quick=("100", "1000")),
     Run("local/verify", quick=("--items", "20000", "--runs", "2")),
     Run("peers", ("--trades", "2000000", "--write"), ("--peers", "loop,anabranch")),

@@ -20,7 +20,7 @@ from pathlib import Path
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.needs import ROOT
+from tests.needs import SERVERS
 
 _HOST = """
 import sys, confluent_kafka
@@ -100,7 +100,7 @@ class Broker:
         self._process.communicate()
 
 
-_KAFKA = ROOT / ".venv" / "servers" / "kafka"
+_KAFKA = SERVERS / "kafka"
 _START_S = 180.0
 _SETTINGS = """\
 process.roles=broker,controller

@@ -11,17 +11,18 @@ import shutil
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pyarrow.fs
 
-from tests.needs import ROOT
+from tests.needs import SERVERS
 
 _START_S = 60.0
 
 
 def find_moto() -> str | None:
     """Return the program that serves S3, if it is installed."""
-    return shutil.which("moto_server", path=str(ROOT / ".venv/servers/bin")) or (
+    return shutil.which("moto_server", path=str(SERVERS / "bin")) or (
         shutil.which("moto_server")
     )
 
@@ -33,8 +34,12 @@ class S3:
         with socket.create_server((host, 0)) as free:
             port = free.getsockname()[1]
         self.endpoint = f"http://{host}:{port}"
+        python = Path(program).with_name(
+            "python"
+        )  # scripts name where it was installed
+        command = [str(python), "-m", "moto.server"] if python.exists() else [program]
         self._process = subprocess.Popen(
-            [program, "-H", host, "-p", str(port)],
+            [*command, "-H", host, "-p", str(port)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
