@@ -1,12 +1,15 @@
-"""Every example in the documentation is executed."""
+"""Every example in the documentation is executed, and every public name is documented."""
 
 from __future__ import annotations
 
 import doctest
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
+import anabranch as ab
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -108,3 +111,23 @@ def test_the_pages_agree_on_whether_an_epoch_comes_again(sink, once):
 
     assert once == (" once" in connector)
     assert once == ("at least once" not in checkpoint)
+
+
+DIRECTIVE = re.compile(
+    r"^::: (\S+)\n(?:    options:\n      members: \[(.*)\]\n)?", re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("name", ab.__all__)
+def test_the_reference_has_every_public_name(name):
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    members = defaultdict(set)
+    for module, listed in DIRECTIVE.findall(text + "\n"):
+        members[module] |= set(listed.split(", ")) if listed else {"all of it"}
+    public = getattr(ab, name)
+    module = getattr(public, "__module__", f"anabranch.{name}")
+
+    assert module in members or f"anabranch.{name}" in members
+    assert {"all of it", getattr(public, "__name__", name)} & members[module] or (
+        f"anabranch.{name}" in members
+    )
