@@ -30,9 +30,9 @@ from anabranch.control.throughput.model import (
     throughput,
 )
 from anabranch.engines.engine import Options
+from anabranch.engines.local.counters import list_watched_threads
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine, LocalRun
-from anabranch.engines.local.watching import list_watched_threads
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 from anabranch.plan.plan import Arrangement

@@ -14,8 +14,8 @@ from __future__ import annotations
 import statistics
 import sys
 
+from anabranch.engines.local.counters import list_watched_threads
 from anabranch.engines.local.run import LocalRun
-from anabranch.engines.local.watching import list_watched_threads
 from anabranch.runtime.profile import Sampler
 from bench.autopipe.chain import endless, rate, spread, started
 from bench.autopipe.spark import endless_on_spark, epoch

@@ -17,7 +17,7 @@ import sys
 
 import anabranch as ab
 from anabranch.control.latency.admission import EpochCosts
-from anabranch.control.latency.hold import LatencyController
+from anabranch.control.latency.controller import LatencyController
 from anabranch.control.simulate.queue import SimulatedLatencyEpochs, SimulatedQueue
 from bench.latency.bars import Run, Trace, bars, changes_of, show
 from bench.latency.burst_here import LOCAL, SERVICE_S, local, one_core, spark

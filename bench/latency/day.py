@@ -16,7 +16,7 @@ import tracemalloc
 from collections.abc import Mapping
 
 import anabranch as ab
-from anabranch.control.latency.hold import LatencyController
+from anabranch.control.latency.controller import LatencyController
 from anabranch.metrics.job_metrics import MOST
 from anabranch.metrics.latency import SinkLatencies, sojourns
 from anabranch.metrics.load import Observed

@@ -34,7 +34,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import anabranch as ab
-from anabranch.control.latency.hold import LatencyController
+from anabranch.control.latency.controller import LatencyController
 from anabranch.control.simulate.chain_of_stages import SimulatedPipeline, SimulatedStage
 from anabranch.control.simulate.queue import Machine
 from bench.harness.timing import Claim, Table, report

@@ -10,7 +10,7 @@ import statistics
 import sys
 
 import anabranch as ab
-from anabranch.control.latency.hold import LatencyController
+from anabranch.control.latency.controller import LatencyController
 from bench.latency.film import film, frame_times, lane_detection, simulated_film
 from bench.latency.report import asked, keep, plot, table
 

@@ -3,7 +3,7 @@
     anabranch bench spark/scale [--channels 100 1000] [--levels 4] [--epochs 12]
     anabranch bench spark/scale --fit [--degrees 2 4 8 16 32 64 128] [--levels 1]
 
-The epoch loop, the checkpoint and the books are the real ones; Spark is not there, and no
+The epoch loop, the checkpoint and the committer are the real ones; Spark is not there, and no
 task runs. Where the loop asks Spark for the rows of a job it gets reports such as its tasks
 would give: new versions of buckets, logs, the snapshots that were asked for, counts of
 keys. Making them is not counted. Measured is processor time, so a busy machine does not
@@ -41,7 +41,7 @@ from anabranch.epochs.checkpoint.files import state_file
 from anabranch.epochs.checkpoint.program import program_of
 from anabranch.epochs.checkpoint.record import Log, Snapshot
 from anabranch.epochs.checkpoint.seal import Seal
-from anabranch.epochs.commit import Books
+from anabranch.epochs.commit import Committer
 from anabranch.epochs.intake.intake import FilePiece
 from anabranch.epochs.layout import SparkLayout, Unit, lay_out
 from anabranch.epochs.log import births_in, tasks_of
@@ -223,9 +223,9 @@ class Driver:
         outputs = SparkOutputs(
             layout.graph, stop, lambda table: table, self._checkpoint.identity, new=True
         )
-        books = Books(layout.graph, stop, outputs, self._checkpoint)
-        books.resume()
-        books.positions = {layout.graph.sources[0].name: {"file": 0}}
+        committer = Committer(layout.graph, stop, outputs, self._checkpoint)
+        committer.resume()
+        committer.positions = {layout.graph.sources[0].name: {"file": 0}}
         spec = Spec(
             job="scale",
             layout=layout,
@@ -244,7 +244,7 @@ class Driver:
             refuse_if_abandoned=lambda: None,
             cancelled=False,
         )
-        self._epochs = Epochs(imitate_spark(channels), spec, channels, books, tasks)
+        self._epochs = Epochs(imitate_spark(channels), spec, channels, committer, tasks)
         self._epochs.resume(None, self._checkpoint.first_turn)
         self.plans = ImitatedPlans(self._epochs, layout)
         vars(self._epochs).update(

@@ -20,7 +20,7 @@ from anabranch.compiler.compile import Compilation, compile_graph, overview
 from anabranch.compiler.options import LOCAL, SEQUENTIAL, SPARK, Rules, Target
 from anabranch.control.background import adapt_in_background
 from anabranch.control.goals import Latency, Throughput
-from anabranch.control.latency.hold import LatencyActuator, LatencyController
+from anabranch.control.latency.controller import LatencyActuator, LatencyController
 from anabranch.control.throughput.tune import Actuator, Controller
 from anabranch.dashboard.cell import Cell, describe_job, open_cell
 from anabranch.dashboard.live import Live
@@ -330,7 +330,7 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
             live = Live(0 if chosen.ui is True else chosen.ui)
         if chosen.metrics is not None:
             exporter = open_exporter(chosen.metrics)
-        options = replace(options, on_epoch=tell_all(live, exporter))
+        options = replace(options, on_epoch=notify_all(live, exporter))
         shown = {} if live is None else program_data(compilation, chosen)
         running = engine.start(compilation.graph, compilation.plan, options)
     except BaseException:
@@ -361,7 +361,7 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
     return job
 
 
-def tell_all(live: Live | None, exporter: Exporter | None) -> OnEpoch:
+def notify_all(live: Live | None, exporter: Exporter | None) -> OnEpoch:
     """Return the listener for epochs: the dashboard, and the metrics exporter."""
 
     def tell(trace: EpochTrace) -> None:

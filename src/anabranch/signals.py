@@ -58,7 +58,7 @@ class Signals:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 handler = signal.getsignal(number)
-                if is_nobodys(number, handler):
+                if is_default_handler(number, handler):
                     self._before[number] = handler
                     signal.signal(number, self._note)
         return self
@@ -101,10 +101,10 @@ class Signals:
             raise self.error()
 
 
-def is_nobodys(number: signal.Signals, handler: Any) -> bool:
+def is_default_handler(number: signal.Signals, handler: Any) -> bool:
     """Tell whether a handler is Python's default, or Spark's own.
 
-    >>> is_nobodys(signal.SIGINT, signal.SIG_IGN)
+    >>> is_default_handler(signal.SIGINT, signal.SIG_IGN)
     False
     """
     if number == signal.SIGTERM:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from anabranch.epochs.checkpoint.record import Begun
+from anabranch.epochs.checkpoint.record import IncompleteGroup
 from anabranch.epochs.state.store import Stamp
 from anabranch.epochs.task import (
     EpochAttempt,
@@ -18,7 +18,7 @@ from anabranch.epochs.task import (
     WarmUp,
 )
 
-BEGUN = {"u1": Begun(2, b"...")}
+BEGUN = {"u1": IncompleteGroup(2, b"...")}
 MODES = {  # with rows, groups that were begun, cuts
     "warm up": (WarmUp(), range(0), {}, {}),
     "rows": (

@@ -86,7 +86,7 @@ def load_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     before = set(sys.modules)
     sys.modules[name] = module
-    with _told_as_python_would(path):
+    with _UserTraceback(path):
         spec.loader.exec_module(module)
     imported = [sys.modules[new] for new in set(sys.modules) - before]
     send_by_value(module, *(one for one in imported if _lies_in(one, folder)))
@@ -123,7 +123,7 @@ def sinks_of(found: Any, target: str) -> tuple[Result, ...]:
         _refuse_parameters(found, target)
         found = found.stream
     if callable(found) and not isinstance(found, type):
-        with _told_as_python_would(split_target(target)[0]):
+        with _UserTraceback(split_target(target)[0]):
             found = found()
     sinks = (found,) if isinstance(found, Result) else found
     if isinstance(sinks, Iterable) and not isinstance(sinks, str | Mapping):
@@ -155,7 +155,7 @@ def _refuse_parameters(loop: Loop, target: str) -> None:
         raise CommandError(msg)
 
 
-class _told_as_python_would:  # noqa: N801 - reads as the words of a `with`
+class _UserTraceback:
     """Turns an exception in the user's file into its traceback without our frames."""
 
     def __init__(self, path: Path) -> None:

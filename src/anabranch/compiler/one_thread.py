@@ -108,7 +108,7 @@ def _why_not_together(
     element = next(e for e in elements if group[0] in e.operators)
     if element.region is not None or not set(group) <= set(element.operators):
         return "other operators run between them, or beside them, in parallel"
-    if len(list(_ways_in(graph, element))) > 1:
+    if len(list(_count_entries(graph, element))) > 1:
         return "several streams lead to them, each with a pace of its own"
     return None
 
@@ -129,7 +129,7 @@ def _why_not_by_turns(op: Op) -> str | None:
     return f"{op.name} also works at the end of a window or of the stream"
 
 
-def _ways_in(graph: Graph, element: Element) -> Iterator[object]:
+def _count_entries(graph: Graph, element: Element) -> Iterator[object]:
     for name in element.operators:
         if isinstance(graph[name].kind, SourceKind):
             yield name

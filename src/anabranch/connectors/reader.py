@@ -24,7 +24,7 @@ from anabranch.connectors.files.chunks import (
     TakesTables,
     gather,
 )
-from anabranch.connectors.files.listing import input_files, read_pieces
+from anabranch.connectors.files.input_files import input_files, read_pieces
 from anabranch.connectors.files.opening import opening_in, row_parser, why_left_out
 from anabranch.connectors.files.parquet import parse_parquet
 from anabranch.connectors.files.rows import BadRow, Position, Unreadable

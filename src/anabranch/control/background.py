@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from anabranch.control.latency.hold import LatencyController
+from anabranch.control.latency.controller import LatencyController
 from anabranch.control.throughput.tune import Controller
 from anabranch.logs import log, logger_of
 from anabranch.metrics.job_metrics import Adaptation

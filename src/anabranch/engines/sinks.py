@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.connectors.external import External, open_external
-from anabranch.connectors.files.rolling import RollingWriter
+from anabranch.connectors.files.rolling_output import RollingWriter
 from anabranch.connectors.files.writer import Writer, open_writer
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.sinks import EpochSink, ForEach, ToList, WriteFiles

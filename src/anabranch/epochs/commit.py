@@ -15,7 +15,7 @@ from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.directory import Checkpoint, Place, Upkeep
 from anabranch.epochs.checkpoint.record import (
     FEWEST_BUCKETS,
-    Begun,
+    IncompleteGroup,
     PartSum,
     Record,
     tidy,
@@ -35,7 +35,7 @@ _MANY = 1024  # files of state in a record
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedEpoch:
     """A finished epoch: its tasks' reports, and items for driver sinks.
 
     `finished` is the operator whose last outputs it carried, if any (`finishing`, if it
@@ -50,13 +50,13 @@ class Done:
     sunk: dict[str, list[Any]]
     finished: str | None
     ended: int
-    begun: Mapping[str, Begun] = field(default_factory=dict)
+    begun: Mapping[str, IncompleteGroup] = field(default_factory=dict)
     buckets: int = FEWEST_BUCKETS
     shared: Mapping[str, bytes] = field(default_factory=dict)
     finishing: tuple[str, str] | None = None
 
 
-class Books:
+class Committer:
     """Commits, publishes and delivers epochs; without a checkpoint there is less to do.
 
     `positions` has each source's position behind the current epoch.
@@ -79,13 +79,13 @@ class Books:
         self.positions: dict[str, Any] = {}
         self.not_read: list[Failure] = []  # unreadable rows in the current epoch
 
-    def could_not_read(self, failure: Failure) -> None:
+    def note_unreadable(self, failure: Failure) -> None:
         """Record a row that the driver could not read."""
         if self._on_error is stop:
             stop(failure)
         self.not_read.append(failure)
 
-    def tell_the_rest(self) -> None:
+    def report_unreadable(self) -> None:
         """Report the unreadable rows behind the last epoch."""
         failures, self.not_read = self.not_read, []
         for failure in failures:
@@ -97,7 +97,7 @@ class Books:
         self._outputs.begin(stage)
         return stage
 
-    def took(self, done: Done) -> frozenset[Place]:
+    def commit(self, done: FinishedEpoch) -> frozenset[Place]:
         """Commit a finished epoch; return the buckets to snapshot next."""
         for report in done.reports:
             for source, count in report.read.items():
@@ -153,7 +153,7 @@ class Books:
         if self._checkpoint is not None:
             self._checkpoint.forget_delivery()
 
-    def _record(self, done: Done) -> Record:
+    def _record(self, done: FinishedEpoch) -> Record:
         """Return the record of an epoch: the previous one, updated."""
         assert self._checkpoint is not None  # noqa: S101
         last = self._checkpoint.last or Record()

@@ -65,7 +65,7 @@ class Division:
     stages: tuple[range, ...]
 
 
-def as_told(layout: SparkLayout, channels: Sequence[int]) -> Division:
+def divide_as_given(layout: SparkLayout, channels: Sequence[int]) -> Division:
     """Return the division with exactly these replicas: one stage per level."""
     stages = (range(level, level + 1) for level in range(len(layout.levels)))
     return Division(tuple(channels), tuple(stages))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from anabranch.epochs.checkpoint.record import Begun
+from anabranch.epochs.checkpoint.record import IncompleteGroup
 from anabranch.epochs.layout import Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.shuffle import ends_of
@@ -144,9 +144,9 @@ class UnitGroups:
             self._states[name][()] = state
         return self._taken
 
-    def find_incomplete(self, pickler: Pickler) -> Begun | None:
+    def find_incomplete(self, pickler: Pickler) -> IncompleteGroup | None:
         """Return the group that this replica leaves incomplete, if any."""
         if not self._entered:
             return None
         held = {name: states[()] for name, states in self._states.items()}
-        return Begun(self._entered, pickler.dumps_state(held))
+        return IncompleteGroup(self._entered, pickler.dumps_state(held))

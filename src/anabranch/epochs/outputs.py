@@ -33,7 +33,7 @@ from anabranch.connectors.files.parquet import (
     table_of,
     tells_columns,
 )
-from anabranch.connectors.files.rolling import (
+from anabranch.connectors.files.rolling_output import (
     Pending,
     RollingDirectory,
     start_timer,

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from anabranch.epochs.checkpoint.record import (
     FEWEST_BUCKETS,
-    Begun,
+    IncompleteGroup,
     Log,
     PartSum,
     Snapshot,
@@ -282,7 +282,7 @@ class ProcessRows:
     """
 
     rows: range
-    begun: Mapping[str, Begun] = field(default_factory=dict)
+    begun: Mapping[str, IncompleteGroup] = field(default_factory=dict)
     cuts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     until: tuple[int, ...] | None = None
 
@@ -349,7 +349,7 @@ class InjectOutputs:
 
     operator: str
     rows: range
-    begun: Mapping[str, Begun] = field(default_factory=dict)
+    begun: Mapping[str, IncompleteGroup] = field(default_factory=dict)
 
 
 Mode: TypeAlias = WarmUp | ProcessRows | FinishOperators | InjectOutputs
@@ -381,7 +381,7 @@ class EpochTask:
         return range(0)
 
     @property
-    def begun(self) -> Mapping[str, Begun]:
+    def begun(self) -> Mapping[str, IncompleteGroup]:
         """The groups, by unit, that the epoch before has left incomplete."""
         match self.mode:
             case ProcessRows(begun=begun) | InjectOutputs(begun=begun):
@@ -432,7 +432,7 @@ class Report:
     opened: int = 0  # buckets of states
     restored: int = 0  # of these, restored because their host did not have the version
     samples: tuple[ThreadSamples, ...] = ()
-    begun: Begun | None = None
+    begun: IncompleteGroup | None = None
     # by operator, items in columns, and in Python although columns were possible
     ran: dict[str, tuple[int, int]] = field(default_factory=dict)
     reached: Mapping[str, Sequence[tuple[str, Reached]]] = field(

@@ -135,7 +135,7 @@ class _ProgramWriter:
         }
         self.marked = find_punctuated_operators(graph)
         self.numbers = {name: number for number, name in enumerate(operators)}
-        self.ways = self._ways_in()
+        self.ways = self._count_entries()
         self.exits: dict[Edge, int] = {}
         self.lines: list[str] = []
         self.line_table: dict[int, str] = {}
@@ -147,7 +147,7 @@ class _ProgramWriter:
         self.used: set[str] = set()
         self.variables = 0
 
-    def _ways_in(self) -> Mapping[str, int]:
+    def _count_entries(self) -> Mapping[str, int]:
         """Count the places from which each operator is reached."""
         ways = dict.fromkeys(self.inside, 0)
         for edge in self.graph.edges:

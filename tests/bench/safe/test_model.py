@@ -32,11 +32,11 @@ def test_a_region_is_as_slow_as_its_busiest_channel():
 def test_moving_buckets_evens_out_what_hashing_gives():
     weights = {key: 100.0 if key < 4 else 1.0 for key in range(200)}
 
-    as_they_come = hashed(weights, 4)
+    encode_in_order = hashed(weights, 4)
     moved = hashed(weights, 4, balanced_table(weights, 4))
 
-    assert 1.0 == pytest.approx(sum(as_they_come.values()))
-    assert max(moved.values()) <= max(as_they_come.values())
+    assert 1.0 == pytest.approx(sum(encode_in_order.values()))
+    assert max(moved.values()) <= max(encode_in_order.values())
     assert 0.3 > max(moved.values())
 
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from anabranch.connectors.files.listing import input_files, open_file, why_no_file
+from anabranch.connectors.files.input_files import input_files, open_file, why_no_file
 from anabranch.errors import InputError
 
 

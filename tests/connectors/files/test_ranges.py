@@ -6,7 +6,7 @@ import random
 import pytest
 
 from anabranch.connectors.files import listing as ranges
-from anabranch.connectors.files.listing import let_go, read_range
+from anabranch.connectors.files.input_files import let_go, read_range
 from anabranch.errors import InputError
 
 DATA = bytes(random.Random(3).choices(b"abc\n", k=100_000))

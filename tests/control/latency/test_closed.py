@@ -6,8 +6,8 @@ import pytest
 
 from anabranch.control.goals import Latency, latency
 from anabranch.control.latency.closed import PAUSE, ClosedMemory, climb
+from anabranch.control.latency.controller import LatencyController
 from anabranch.control.latency.decision import Room
-from anabranch.control.latency.hold import LatencyController
 from anabranch.control.simulate.queue import Machine, SimulatedQueue
 from anabranch.metrics.pipeline import RegionLoad
 from tests.control.seen import latencies, observed

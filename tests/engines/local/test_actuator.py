@@ -14,9 +14,9 @@ from anabranch.control.throughput.tune import Controller
 from anabranch.engines.engine import Options
 from anabranch.engines.local import control as actuator_module
 from anabranch.engines.local.control import LocalActuator, arrangement_of, rearrange
+from anabranch.engines.local.counters import list_watched_threads
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
-from anabranch.engines.local.watching import list_watched_threads
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 from anabranch.metrics.pipeline import ThreadLoad

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from anabranch.engines.local.reading import HELD_S, SELDOM, Flusher
+from anabranch.engines.local.source_thread import HELD_S, SELDOM, Flusher
 from anabranch.runtime.ambient import Ambient
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from anabranch.engines.local.reading import Gate
+from anabranch.engines.local.source_thread import Gate
 
 
 def in_thread(target):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.local.reading import Alone, Flusher, Gate, SourceThread
+from anabranch.engines.local.source_thread import Alone, Flusher, Gate, SourceThread
 from anabranch.graph.graph import Op
 from anabranch.operators.sources import ReadFiles
 from anabranch.runtime.ambient import Ambient

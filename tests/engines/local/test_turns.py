@@ -10,7 +10,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.local.layout import Configuration
-from anabranch.engines.local.reading import Alone, ByArrival, InTurn, turns_of
+from anabranch.engines.local.source_thread import Alone, ByArrival, InTurn, turns_of
 from anabranch.language.drafts import build_graph
 from tests.engines.local.shaking import ended, started
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.connectors.files.listing import read_range
+from anabranch.connectors.files.input_files import read_range
 from anabranch.epochs.intake import files as file_intake
 from anabranch.epochs.intake.files import FileIntake, ParquetIntake
 from anabranch.epochs.intake.intake import FilePiece

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import anabranch as ab
 from anabranch.engines.engine import Options
-from anabranch.epochs.division import OF_JOBS, Division, as_told, divide
+from anabranch.epochs.division import OF_JOBS, Division, divide, divide_as_given
 from anabranch.epochs.layout import SparkLayout, lay_out
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks, engine_named
@@ -88,7 +88,7 @@ def test_a_row_of_units_with_little_to_do_is_one_task():
 def test_units_with_much_to_do_have_their_channels():
     found = divide(CHAIN, wide(CHAIN, 2), all_alike(CHAIN, 1.0), cores=2)
 
-    assert as_told(CHAIN, (2, 2, 1, 2, 2)) == found
+    assert divide_as_given(CHAIN, (2, 2, 1, 2, 2)) == found
 
 
 def test_only_what_is_worth_a_stage_has_one():
@@ -111,7 +111,7 @@ def test_units_that_come_together_have_a_task_each_if_they_have_enough_to_do():
     little = divide(JOINED, [1] * 4, all_alike(JOINED, 0.001), cores=3)
 
     assert [3, 1] == [len(units) for units in JOINED.levels]
-    assert as_told(JOINED, [1] * 4) == much
+    assert divide_as_given(JOINED, [1] * 4) == much
     assert (range(2),) == little.stages
 
 

@@ -59,7 +59,7 @@ def test_a_range_behind_the_end_is_empty_and_tells_that_it_is_over():
     while not intake.ended:
         pieces = intake.take(4, 2, exactly=True)
         items = [item for piece in pieces for item in read_generated(piece, source)]
-        intake.gave(len(items))
+        intake.note_items(len(items))
         given.append(items)
 
     assert [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]] == given

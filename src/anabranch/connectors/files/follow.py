@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from anabranch.connectors.files.listing import (
+from anabranch.connectors.files.input_files import (
     HIDDEN,
     input_errors,
     matching_files,

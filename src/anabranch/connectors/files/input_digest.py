@@ -19,7 +19,7 @@ from typing import Any
 
 import xxhash
 
-from anabranch.connectors.files.listing import input_errors, read_range
+from anabranch.connectors.files.input_files import input_errors, read_range
 from anabranch.connectors.storage import Location
 from anabranch.errors import CheckpointError, InputError
 

@@ -10,8 +10,8 @@ from codecs import BOM_UTF8
 from dataclasses import dataclass
 
 from anabranch.connectors.files.csv import CsvParser, header_of
+from anabranch.connectors.files.input_files import open_file, read_pieces, why_no_file
 from anabranch.connectors.files.jsonl import JsonParser
-from anabranch.connectors.files.listing import open_file, read_pieces, why_no_file
 from anabranch.connectors.files.rows import RowParser, TextParser, Unreadable
 from anabranch.connectors.files.splits import layout_of
 from anabranch.connectors.storage import Location

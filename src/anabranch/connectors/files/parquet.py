@@ -43,7 +43,7 @@ from anabranch.connectors.files.columns import (
     columns_of,
     refuse_unwritable_text,
 )
-from anabranch.connectors.files.listing import input_error
+from anabranch.connectors.files.input_files import input_error
 from anabranch.connectors.files.nested import Misfit
 from anabranch.connectors.files.rows import (
     BadRow,

@@ -20,10 +20,10 @@ from anabranch.control.latency.decision import (
     Decision,
     Degrees,
     Room,
-    Word,
-    in_words,
+    WarningState,
+    describe_degrees,
+    make_message,
     ms,
-    speak,
 )
 from anabranch.control.latency.need import CATCH_UP_S
 from anabranch.metrics.load import Epoch, Observed
@@ -113,7 +113,7 @@ class EpochMemory:
     """
 
     epochs: tuple[Epoch, ...] = ()
-    word: Word = field(default_factory=Word)
+    warning: WarningState = field(default_factory=WarningState)
     rising: int = 0  # consecutive epochs that ask for more
     calm_s: float = 0.0
     low: int = 0  # enough in all of the calm time
@@ -153,17 +153,17 @@ def admit(  # noqa: PLR0917 - as the other policies, and what an epoch admits
         memory = replace(memory, trial=(now, costs.item_s), since_more_s=0.0)
     longest_s = LONGEST * goal.bound_s
     admits = _choose_limit(costs, seen, memory, wanted, longest_s, epoch_items)
-    said, word = speak(
+    said, warning = make_message(
         seen,
         goal,
-        memory.word,
+        memory.warning,
         lambda: _why_unmet(seen, goal, costs, wanted, memory),
     )
-    memory = replace(memory, word=word)
+    memory = replace(memory, warning=warning)
     if wanted == now and admits is None:
         return said, memory
     changes = {region: wanted} if region is not None and wanted != now else {}
-    parts = [in_words(changes)] if changes else []
+    parts = [describe_degrees(changes)] if changes else []
     if admits is not None:
         parts.append(f"an epoch admits {admits} items")
     why = (

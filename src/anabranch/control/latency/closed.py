@@ -16,10 +16,10 @@ from anabranch.control.latency.decision import (
     Decision,
     Degrees,
     Room,
-    Word,
-    in_words,
+    WarningState,
+    describe_degrees,
+    make_message,
     ms,
-    speak,
 )
 from anabranch.metrics.load import Observed
 
@@ -58,7 +58,7 @@ class ClosedMemory:
     wait: int = 0  # steps without further increases
     pause: int = PAUSE
     factor: float = FACTOR
-    word: Word = field(default_factory=Word)
+    warning: WarningState = field(default_factory=WarningState)
 
 
 def climb(
@@ -68,8 +68,10 @@ def climb(
     if not seen.sojourns.items:
         return None, memory
     stuck = all(degree == 1 for degree in degrees.values())
-    said, word = speak(seen, goal, memory.word, lambda: _why_unmet(seen, stuck=stuck))
-    memory = replace(memory, word=word)
+    said, warning = make_message(
+        seen, goal, memory.warning, lambda: _why_unmet(seen, stuck=stuck)
+    )
+    memory = replace(memory, warning=warning)
     if said is not None or not degrees:
         return said, memory
     return _move(seen, degrees, goal, room, memory)
@@ -173,7 +175,7 @@ def _up(
     if not more:
         return None, memory
     why = f"the sources give more, and {goal.quantile:.0%} are within {ms(here.late_s)}"
-    return Decision(in_words(more), why, more), replace(memory, grew=here)
+    return Decision(describe_degrees(more), why, more), replace(memory, grew=here)
 
 
 def _count_needed(seen: Observed, region: str, memory: ClosedMemory) -> int:
@@ -196,7 +198,7 @@ def _pause(memory: ClosedMemory) -> ClosedMemory:
 def _change(
     verb: str, degrees: Degrees, why: str, memory: ClosedMemory
 ) -> tuple[Decision, ClosedMemory]:
-    return Decision(f"{verb}: {in_words(degrees)}", why, dict(degrees)), memory
+    return Decision(f"{verb}: {describe_degrees(degrees)}", why, dict(degrees)), memory
 
 
 def _why_unmet(seen: Observed, *, stuck: bool) -> str | None:

@@ -68,10 +68,10 @@ class Decision:
         return bool(self.degrees) or self.epoch_items is not None
 
 
-def in_words(degrees: Degrees) -> str:
+def describe_degrees(degrees: Degrees) -> str:
     """Return degrees as text.
 
-    >>> in_words({"r0": 2, "r1": 1})
+    >>> describe_degrees({"r0": 2, "r1": 1})
     '2 replicas of r0, 1 replica of r1'
     """
     return ", ".join(
@@ -93,7 +93,7 @@ MOST_NEEDED = 256  # largest degree considered
 
 
 @dataclass(frozen=True)
-class Word:
+class WarningState:
     """Whether the user was `told` that the bound cannot be kept; steps it `held`
     since.
     """
@@ -102,36 +102,38 @@ class Word:
     held: int = 0
 
 
-def speak(
-    seen: Observed, goal: Latency, word: Word, why: Callable[[], str | None]
-) -> tuple[Decision | None, Word]:
+def make_message(
+    seen: Observed, goal: Latency, warning: WarningState, why: Callable[[], str | None]
+) -> tuple[Decision | None, WarningState]:
     """Return the message after a step, if any, and the new memory.
 
     `why` is what keeps the bound from being met; None if it will recover.
     """
     if not seen.sojourns.items:
-        return None, word
+        return None, warning
     late_s = seen.sojourns.quantile_s(goal.quantile)
     if late_s <= goal.bound_s:
-        return _take_back(late_s, goal, replace(word, held=word.held + 1))
-    word = replace(word, held=0)
-    reason = None if word.told else why()
+        return _take_back(late_s, goal, replace(warning, held=warning.held + 1))
+    warning = replace(warning, held=0)
+    reason = None if warning.told else why()
     if reason is None:
-        return None, word
+        return None, warning
     close = (
         f"{goal.quantile:.0%} are within {ms(late_s)}, "
         f"{seen.sojourns.within(goal.bound_s):.0%} within {ms(goal.bound_s)}"
     )
     said = Decision(f"{ms(goal.bound_s)} cannot be kept", f"{reason}; now {close}")
-    return said, replace(word, told=True)
+    return said, replace(warning, told=True)
 
 
 def _take_back(
-    late_s: float, goal: Latency, word: Word
-) -> tuple[Decision | None, Word]:
-    if not word.told or word.held < HELD:
-        return None, word
+    late_s: float, goal: Latency, warning: WarningState
+) -> tuple[Decision | None, WarningState]:
+    if not warning.told or warning.held < HELD:
+        return None, warning
     why = (
         f"for {HELD} steps, {goal.quantile:.0%} were within the bound; now {ms(late_s)}"
     )
-    return Decision(f"{ms(goal.bound_s)} holds again", why), replace(word, told=False)
+    return Decision(f"{ms(goal.bound_s)} holds again", why), replace(
+        warning, told=False
+    )

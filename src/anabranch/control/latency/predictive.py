@@ -22,10 +22,10 @@ from anabranch.control.latency.decision import (
     Decision,
     Degrees,
     Room,
-    Word,
-    in_words,
+    WarningState,
+    describe_degrees,
+    make_message,
     ms,
-    speak,
 )
 from anabranch.control.latency.need import (
     VARIABILITY,
@@ -111,7 +111,7 @@ class Memory:
     trials: Mapping[str, TrialResize] = field(default_factory=dict)
     ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
     variability: float = VARIABILITY
-    word: Word = field(default_factory=Word)
+    warning: WarningState = field(default_factory=WarningState)
     highs: Highs = field(default_factory=Highs)
     shares: Mapping[str, Shares] = field(default_factory=dict)  # of keyed regions
     gains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -124,10 +124,10 @@ def predict(
     memory, seen = _learn_gains(memory, seen)
     memory = _lift_ceilings(replace(memory, step=memory.step + 1), seen)
     if not degrees:  # nothing to change, but perhaps a message
-        said, word = speak(
-            seen, goal, memory.word, lambda: _why_unmet(seen, goal, {}, 0, memory)
+        said, warning = make_message(
+            seen, goal, memory.warning, lambda: _why_unmet(seen, goal, {}, 0, memory)
         )
-        return said, replace(memory, word=word)
+        return said, replace(memory, warning=warning)
     high = seen.arrived_per_s if seen.alarmed else load_of(seen)
     memory = replace(memory, highs=memory.highs.after(seen.seconds, high))
     memory = _learn_shares(memory, seen)
@@ -135,7 +135,7 @@ def predict(
     if useless is not None:
         region, trial = useless
         return _give_back(region, trial, seen, memory)
-    memory = _learnt(memory, seen, goal)
+    memory = _learn_variability(memory, seen, goal)
     most = max(
         room.beside(seen.pipeline.others_busy, seen.pipeline.on_core), len(degrees)
     )
@@ -154,10 +154,10 @@ def predict(
             return None, replace(memory, rising=memory.rising + 1, calm=0)
         return _add(more, found, seen, memory)
     memory = replace(memory, rising=0)
-    said, word = speak(
-        seen, goal, memory.word, lambda: _why_unmet(seen, goal, found, most, memory)
+    said, warning = make_message(
+        seen, goal, memory.warning, lambda: _why_unmet(seen, goal, found, most, memory)
     )
-    memory = replace(memory, word=word)
+    memory = replace(memory, warning=warning)
     if said is not None:
         return said, memory
     enough = needs(reached, goal, most, ceilings, replace(stance, full=SPARE), known)
@@ -166,7 +166,7 @@ def predict(
         at_most = needs(again, goal, most, ceilings, stance, known)
         enough = {n: max(enough[n], at_most[n], key=_degree) for n in enough}
     fewer = {n: d for n, d in trim(degrees, enough).items() if d < degrees[n]}
-    return _spare(fewer, seen, goal, memory)
+    return _remove_spare(fewer, seen, goal, memory)
 
 
 def _full_stage(seen: Observed, goal: Latency) -> tuple[str, float] | None:
@@ -242,7 +242,7 @@ def _lift_ceilings(memory: Memory, seen: Observed) -> Memory:
     return replace(memory, ceilings=kept)
 
 
-def _learnt(memory: Memory, seen: Observed, goal: Latency) -> Memory:
+def _learn_variability(memory: Memory, seen: Observed, goal: Latency) -> Memory:
     """Record the variability of the load, unless replicas were added in the step."""
     now = None if memory.trials else variability_of(seen, goal)
     memory = replace(memory, trials={})
@@ -283,7 +283,7 @@ def _give_back(
         rising=0,
     )
     back = {region: trial.before}
-    return Decision(f"back to: {in_words(back)}", why, back), memory
+    return Decision(f"back to: {describe_degrees(back)}", why, back), memory
 
 
 def _urgent(seen: Observed, degrees: Degrees, more: Degrees, goal: Latency) -> bool:
@@ -311,10 +311,10 @@ def _add(
         fewer_at=None,
         low={},
     )
-    return Decision(in_words(more), why, dict(more)), memory
+    return Decision(describe_degrees(more), why, dict(more)), memory
 
 
-def _spare(
+def _remove_spare(
     fewer: Degrees, seen: Observed, goal: Latency, memory: Memory
 ) -> tuple[Decision | None, Memory]:
     """Remove replicas that have not been needed for a while."""
@@ -341,7 +341,7 @@ def _spare(
         f"items a second, {goal.quantile:.0%} within {ms(late_s)}"
     )
     memory = replace(memory, calm=0, low={}, fewer_at=memory.step)
-    return Decision(f"only {in_words(low)}", why, low), memory
+    return Decision(f"only {describe_degrees(low)}", why, low), memory
 
 
 def _why_unmet(

@@ -9,7 +9,13 @@ busy one gives up replicas and the busiest one gets them.
 from __future__ import annotations
 
 from anabranch.control.goals import Latency
-from anabranch.control.latency.decision import Decision, Degrees, Room, in_words, ms
+from anabranch.control.latency.decision import (
+    Decision,
+    Degrees,
+    Room,
+    describe_degrees,
+    ms,
+)
 from anabranch.metrics.load import Observed
 
 
@@ -73,4 +79,6 @@ def _change(
 ) -> Decision | None:
     if degree == degrees[region]:
         return None
-    return Decision(f"{verb}: {in_words({region: degree})}", why, {region: degree})
+    return Decision(
+        f"{verb}: {describe_degrees({region: degree})}", why, {region: degree}
+    )

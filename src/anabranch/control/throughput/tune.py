@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from anabranch.control.goals import ControlSettings
-from anabranch.control.throughput.together import Move, Scope, Stay, choose_move
+from anabranch.control.throughput.moves import Move, Scope, Stay, choose_move
 from anabranch.metrics.job_metrics import Adaptation, Journal
 from anabranch.metrics.pipeline import Pipeline
 from anabranch.metrics.rates import Gain, Rates, gain

@@ -1,7 +1,7 @@
 """The controllers' view of a program on the local engine, and its controls.
 
 Both controllers get the same model (`anabranch.metrics.pipeline`), with the rate at
-each input as counted by `watching`. A change is judged by the progress of the sources
+each input as counted by `counters`. A change is judged by the progress of the sources
 that lead to an operator: the operator's share of their items does not depend on one
 more thread, whereas few items pass behind a filter, which would show a change late.
 
@@ -19,10 +19,7 @@ from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 
-from anabranch.engines.local.flow import LocalFlow, Switch
-from anabranch.engines.local.layout import Configuration, why_not_suspended
-from anabranch.engines.local.network import Network
-from anabranch.engines.local.watching import (
+from anabranch.engines.local.counters import (
     Counters,
     count_items,
     fill_elements,
@@ -32,6 +29,9 @@ from anabranch.engines.local.watching import (
     list_watched_threads,
     shapes_of,
 )
+from anabranch.engines.local.flow import LocalFlow, Switch
+from anabranch.engines.local.layout import Configuration, why_not_suspended
+from anabranch.engines.local.network import Network
 from anabranch.engines.thread import RunningThread
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Input, ancestors

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from anabranch.engines.local.interpreter_settings import LockWatch
 from anabranch.engines.local.layout import Configuration, LocalLayout, lay_out
 from anabranch.engines.local.network import Network, NetworkBuild
-from anabranch.engines.local.reading import Flusher, Gate, SourceThread, turns_of
+from anabranch.engines.local.source_thread import Flusher, Gate, SourceThread, turns_of
 from anabranch.engines.local.state import (
     AllStates,
     first_states,

@@ -15,12 +15,12 @@ from anabranch.engines.local.control import (
     LocalLatencyActuator,
     effect_of,
 )
+from anabranch.engines.local.counters import PLACES
 from anabranch.engines.local.delivery import deliverer, finish
 from anabranch.engines.local.flow import LocalFlow
 from anabranch.engines.local.interpreter_settings import GarbageWatch
 from anabranch.engines.local.key_watch import KeyWatch
 from anabranch.engines.local.layout import Configuration
-from anabranch.engines.local.watching import PLACES
 from anabranch.engines.sinks import Sinks
 from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Input, Op

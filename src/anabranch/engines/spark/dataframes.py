@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from anabranch.connectors.files.listing import input_files
+from anabranch.connectors.files.input_files import input_files
 from anabranch.connectors.files.parquet import check_schema
 from anabranch.connectors.files.values import attributes_of
 from anabranch.connectors.open import open_reader

@@ -47,7 +47,7 @@ from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.program import program_of, refuse_hidden_state
 from anabranch.epochs.checkpoint.record import Record
 from anabranch.epochs.checkpoint.seal import Seal
-from anabranch.epochs.commit import Books, find_reached
+from anabranch.epochs.commit import Committer, find_reached
 from anabranch.epochs.division import OF_JOBS, StageCosts
 from anabranch.epochs.epoch_size import EpochSize, ResultLimit
 from anabranch.epochs.faults import reach
@@ -135,7 +135,9 @@ class SparkRun(RunningThread):
             raise
         self._ran: dict[str, tuple[int, int]] = {}  # in columns, in Python
         self._buckets_opened = self._buckets_restored = 0
-        self._books = Books(graph, options.on_error, self._outputs, self._checkpoint)
+        self._committer = Committer(
+            graph, options.on_error, self._outputs, self._checkpoint
+        )
         self._degree = options.degree
         self._cores: int | None = None  # known once there is a session
         self._cuts: frozenset[str] = frozenset()
@@ -201,7 +203,7 @@ class SparkRun(RunningThread):
         scratch = self._scratch = Path(tempfile.mkdtemp(prefix="anabranch-"))
         complete = False
         try:
-            record = self._books.resume()
+            record = self._committer.resume()
             complete = record is not None and record.complete
             if not complete:
                 complete = self._go_on(scratch, record)
@@ -269,7 +271,7 @@ class SparkRun(RunningThread):
         self._cores = spark.sparkContext.defaultParallelism
         self._limit = ResultLimit(find_result_limit(spark))
         degree = self._options.degree or self._cores
-        epochs = self._epochs = Epochs(spark, spec, degree, self._books, tasks)
+        epochs = self._epochs = Epochs(spark, spec, degree, self._committer, tasks)
         epochs.exactly = self._options.degree is not None
         epochs.tell = self._note
         epochs.rounds = share_rounds(
@@ -281,7 +283,7 @@ class SparkRun(RunningThread):
             refuse_states_on_several_hosts(self._layout, find_hosts(spark))
         self._warm_s = self.elapsed_s
         directory = None if checkpoint is None else checkpoint.directory
-        pickler, on_error = epochs.runner.pickler, self._books.could_not_read
+        pickler, on_error = epochs.runner.pickler, self._committer.note_unreadable
         share = spark.sparkContext.broadcast
         intakes: dict[str, Intake] = {}
         try:
@@ -295,7 +297,7 @@ class SparkRun(RunningThread):
                     checkpoint=directory,
                     here=op.name in self._effects,
                 )
-            for name, position in self._books.positions.items():
+            for name, position in self._committer.positions.items():
                 intakes[name].seek(position)
             with contextlib.closing(Taking(intakes, tasks.join)) as taking:
                 return self._all_epochs(epochs, intakes, taking)
@@ -366,7 +368,11 @@ class SparkRun(RunningThread):
             follower.layout = self._layout
         epochs.close()
         made = self._epochs = Epochs(
-            epochs.spark, self._make_spec(scratch), epochs.degree, self._books, tasks
+            epochs.spark,
+            self._make_spec(scratch),
+            epochs.degree,
+            self._committer,
+            tasks,
         )
         made.take_over(epochs)
         made.warm_up()
@@ -434,7 +440,7 @@ class SparkRun(RunningThread):
         """Run an epoch; return the runner of the following one."""
         taken, asked = epoch.taken, epoch.asked
         began_s = time.monotonic()
-        self._books.positions = dict(taken.positions)
+        self._committer.positions = dict(taken.positions)
         reach("taken", epochs.stamp.epoch + 1)
         self._backlog = taken.waiting
         self._arrivals.note_intake(intakes, taken.pieces, epoch.degree, epoch.at_s)
@@ -451,7 +457,7 @@ class SparkRun(RunningThread):
         for name in taken.pieces:
             intakes[name].advance(reached.get(name, {}))
             read = sum(report.read.get(name, 0) for report in epochs.reports)
-            intakes[name].gave(read)
+            intakes[name].note_items(read)
             for report in epochs.reports:
                 if name in report.surveyed:
                     intakes[name].learn(report.surveyed[name])
@@ -476,7 +482,7 @@ class SparkRun(RunningThread):
         if has_idle(self._graph):
             live = (name for name, intake in intakes.items() if intake.live)
             self._silence = Silence(self._graph, live)
-        self._books.not_read.clear()  # the first run that met them has reported them
+        self._committer.not_read.clear()  # the first run that met them has reported them
         waiting: deque[NextEpoch] = deque()
         while not self._stopping.is_set() and not epochs.finishing:
             self._take_epochs(waiting, epochs, taking)
@@ -494,12 +500,12 @@ class SparkRun(RunningThread):
                     raise
                 waiting.clear()
                 taking.go_back(epoch.taken)
-        self._books.tell_the_rest()
+        self._committer.report_unreadable()
         complete = self._goes_on() and epochs.finish(self._goes_on)
         self._restore_states(epochs)
         if not complete:
             return False
-        self._books.finish(epochs.stamp)
+        self._committer.finish(epochs.stamp)
         return True
 
     def _take(self, taking: Taking, rows: int, degree: int) -> Taken:
@@ -512,7 +518,7 @@ class SparkRun(RunningThread):
             return taking.take(rows, degree)
         except AnabranchError:
             if self._checkpoint is None:
-                self._books.tell_the_rest()
+                self._committer.report_unreadable()
             raise
 
     def _note_results(self, rows: int, result_bytes: int) -> None:
@@ -597,14 +603,14 @@ class SparkRun(RunningThread):
             shutil.rmtree(directory, ignore_errors=True)
 
     def metrics(self) -> Metrics:
-        read = sum(self._books.read.values())
+        read = sum(self._committer.read.values())
         elapsed_s = self.elapsed_s
         epoch_s = tuple(self._epoch_log.seconds)
         return Metrics(
             "spark",
             self.status,
             elapsed_s,
-            read=dict(self._books.read),
+            read=dict(self._committer.read),
             delivered=dict(self._outputs.delivered),
             items_per_s=read / max(elapsed_s - self._warm_s, 1e-9),
             latency=summary([self._arrivals.latencies]),

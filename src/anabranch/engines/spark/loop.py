@@ -23,8 +23,8 @@ from anabranch.engines.spark.session import describe_python, for_queries, row_by
 from anabranch.engines.spark.stage_plan import Run, StagePlans, StageShape
 from anabranch.engines.spark.worker import Runner, run_task
 from anabranch.engines.spark.workers import TRIES, Tasks, is_loss, is_too_large
-from anabranch.epochs.checkpoint.record import FEWEST_BUCKETS, Begun, Record
-from anabranch.epochs.commit import Books, Done
+from anabranch.epochs.checkpoint.record import FEWEST_BUCKETS, IncompleteGroup, Record
+from anabranch.epochs.commit import Committer, FinishedEpoch
 from anabranch.epochs.division import (
     NOT_KNOWN,
     OF_JOBS,
@@ -32,8 +32,8 @@ from anabranch.epochs.division import (
     KeyTables,
     StageCosts,
     Work,
-    as_told,
     divide,
+    divide_as_given,
     times,
     widths,
     work_of,
@@ -100,7 +100,12 @@ class Epochs:
     """Runs epochs; knows Spark, but not where items come from or go to."""
 
     def __init__(
-        self, spark: SparkSession, spec: Spec, degree: int, books: Books, tasks: Tasks
+        self,
+        spark: SparkSession,
+        spec: Spec,
+        degree: int,
+        committer: Committer,
+        tasks: Tasks,
     ) -> None:
         self.degree = degree
         self.exactly = (
@@ -121,7 +126,7 @@ class Epochs:
         self.spark = spark
         self._spec = spec
         self._layout: SparkLayout = spec.layout
-        self._books = books
+        self._committer = committer
         self._tasks = tasks
         self.refuted: tuple[Refutation, ...] = ()  # by the last epoch
         self._verifier = Verifier(self._layout.graph, spec.verdicts, spec.verify)
@@ -139,7 +144,7 @@ class Epochs:
         self._most_keys = MOST_KEYS
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
         self._buckets = FEWEST_BUCKETS
-        self._begun: Mapping[str, Begun] = {}
+        self._begun: Mapping[str, IncompleteGroup] = {}
         self._shared: Mapping[str, Any] = {}  # by operator
         self.idle: IdlePorts = {}  # in the epoch that runs
         self._last_division: Division | None = None
@@ -242,8 +247,8 @@ class Epochs:
         wide = widths(layout, self.degree, exactly=True)
         ways = [
             divide(layout, alone, nothing, cores=1),
-            as_told(layout, alone),
-            as_told(layout, wide),
+            divide_as_given(layout, alone),
+            divide_as_given(layout, wide),
         ]
         few_s, each_s, wide_s = map(self._time_nothing, ways)
         stages = len(ways[1].stages) - len(ways[0].stages)
@@ -394,7 +399,7 @@ class Epochs:
             self._layout, self.degree, exactly=exactly, work=work, costs=costs
         )
         if exactly:
-            return as_told(self._layout, channels)
+            return divide_as_given(self._layout, channels)
         cores = self.spark.sparkContext.defaultParallelism
         return divide(self._layout, channels, work, cores, self._cuts(), costs=costs)
 
@@ -685,7 +690,7 @@ class Epochs:
 
     def _prepare(self, task: EpochTask) -> EpochTask:
         """Prepare the directories for an epoch's parts."""
-        directory = self._books.begin(task.attempt.stamp)
+        directory = self._committer.begin(task.attempt.stamp)
         return replace(task, attempt=replace(task.attempt, parts_directory=directory))
 
     def _cuts(self) -> dict[int, tuple[str, ...]]:
@@ -747,7 +752,7 @@ class Epochs:
         self._versions = self._with_new_versions(ran)
         self._shared = find_latest(self._shared, ran)
         sunk = self._collect_sinks(given)
-        done = Done(
+        done = FinishedEpoch(
             self._base,
             reports,
             sunk,
@@ -762,7 +767,7 @@ class Epochs:
             self._finishing if after is not None else None,
         )
         began_s = time.monotonic()
-        self._snapshots = self._books.took(done)
+        self._snapshots = self._committer.commit(done)
         self.commit_s = time.monotonic() - began_s
 
     def _await(self, flight: Flight) -> list[Row] | None:
@@ -821,7 +826,7 @@ class Epochs:
                     return earlier
                 error = earlier
                 continue
-            self._books.deliver_before_failure(
+            self._committer.deliver_before_failure(
                 self._base.epoch + 1, self._collect_sinks(rows)
             )
             break

@@ -21,7 +21,7 @@ from anabranch.engines.spark.job_labels import JobLabels
 from anabranch.engines.spark.loop import Epochs, RunRounds
 from anabranch.engines.spark.workers import Tasks
 from anabranch.epochs.checkpoint.seal import Seal
-from anabranch.epochs.commit import Books
+from anabranch.epochs.commit import Committer
 from anabranch.epochs.intake.intake import Piece, ShippedPiece, cut
 from anabranch.epochs.layout import lay_out
 from anabranch.epochs.outputs import SparkOutputs
@@ -90,10 +90,10 @@ class SparkRounds:
             return
         tasks = Tasks(self._spark, self.layout, Path(self._spec.scratch), self._labels)
         outputs = SparkOutputs(self._graph, stop, lambda table: table)
-        books = Books(self._graph, stop, outputs, None)
+        committer = Committer(self._graph, stop, outputs, None)
         cores = self._spark.sparkContext.defaultParallelism
         degree = self._degree or cores
-        self._epochs = Epochs(self._spark, self._spec, degree, books, tasks)
+        self._epochs = Epochs(self._spark, self._spec, degree, committer, tasks)
         self._epochs.exactly = self._degree is not None
         self._epochs.warm_up()
 

@@ -107,7 +107,7 @@ class PartList(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Begun:
+class IncompleteGroup:
     """A group of a unit with blocks that an epoch has left incomplete.
 
     `entered` counts its items so far; `states` has what waits before each block,
@@ -150,7 +150,7 @@ class Record:
     part_counts: Mapping[str, int] = field(default_factory=dict)
     logs: tuple[Log, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
-    begun: Mapping[str, Begun] = field(default_factory=dict)
+    begun: Mapping[str, IncompleteGroup] = field(default_factory=dict)
     sums: tuple[PartSum, ...] = ()
     listed: PartList | None = None
     delivery: str | None = None
@@ -318,7 +318,7 @@ def from_json(data: bytes) -> Record:
     """Return the record that `to_json` made.
 
     >>> logs = (Log("u0", "f", 3, {1: 10}),)
-    >>> record = Record(3, 7, logs=logs, begun={"u1": Begun(2, b"...")})
+    >>> record = Record(3, 7, logs=logs, begun={"u1": IncompleteGroup(2, b"...")})
     >>> from_json(to_json(record)) == record
     True
     """
@@ -335,7 +335,7 @@ def from_json(data: bytes) -> Record:
     found["manifests"] = tuple(PartList(*one) for one in found.get("manifests", ()))
     found["logs"], found["snapshots"] = files_from_data(found)
     found["begun"] = {
-        unit: Begun(one["entered"], b64decode(one["states"]))
+        unit: IncompleteGroup(one["entered"], b64decode(one["states"]))
         for unit, one in found.get("begun", {}).items()
     }
     shared = found.get("shared", {})

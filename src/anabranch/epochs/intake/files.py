@@ -19,7 +19,7 @@ from anabranch.connectors.files.input_digest import (
     PassedFiles,
     check_look,
 )
-from anabranch.connectors.files.listing import (
+from anabranch.connectors.files.input_files import (
     input_errors,
     is_compressed,
     let_go,

@@ -131,7 +131,7 @@ class Intake(ABC):
     def seek(self, position: Any) -> None:
         """Continue at a position of another intake of the same source."""
 
-    def gave(self, items: int) -> None:  # noqa: B027 - most know it beforehand
+    def note_items(self, items: int) -> None:  # noqa: B027 - most know it beforehand
         """Record the number of items in the rows last taken."""
 
     def advance(self, reached: Mapping[str, Any]) -> None:  # noqa: B027 - as above

@@ -190,7 +190,7 @@ class GeneratedIntake(Intake):
         self._asked = rows
         return pieces
 
-    def gave(self, items: int) -> None:
+    def note_items(self, items: int) -> None:
         self.ended = items < self._asked
 
     def position(self) -> Any:

@@ -22,7 +22,7 @@ from anabranch.connectors.files.arrow_items import CODES, Form, form_of
 from anabranch.connectors.files.columnar_csv import BEHIND, ColumnReader
 from anabranch.connectors.files.csv import csv_table
 from anabranch.connectors.files.input_digest import describe_cut_off
-from anabranch.connectors.files.listing import read_range
+from anabranch.connectors.files.input_files import read_range
 from anabranch.connectors.files.opening import row_parser
 from anabranch.connectors.files.parquet import (
     parse_parquet_rows,

@@ -23,8 +23,8 @@ from anabranch.runtime.columns.column import (
     Numpy,
     Pools,
     UnfitError,
-    as_they_come,
     check_types,
+    encode_in_order,
 )
 from anabranch.runtime.columns.held_state import (
     ColumnBatch,
@@ -299,7 +299,7 @@ class ColumnStep:
         if not self._key:
             return [()], np.zeros(batch.count, np.int64)
         columns = [batch.columns[place] for place in self._key if place is not None]
-        words, codes = as_they_come(*columns[0].encode())
+        words, codes = encode_in_order(*columns[0].encode())
         if len(columns) == 1:
             return words, codes
         keys: list[Any] = [(word,) for word in words]

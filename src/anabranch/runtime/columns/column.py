@@ -406,10 +406,10 @@ class BatchColumn:
         return made
 
 
-def as_they_come(words: list[Any], codes: Numpy) -> tuple[list[Any], Numpy]:
+def encode_in_order(words: list[Any], codes: Numpy) -> tuple[list[Any], Numpy]:
     """Return the words that occur, in order of occurrence, and the index of each.
 
-    >>> words, codes = as_they_come(["a", "b", "c"], np.array([2, 0, 2]))
+    >>> words, codes = encode_in_order(["a", "b", "c"], np.array([2, 0, 2]))
     >>> words, codes.tolist()
     (['c', 'a'], [0, 1, 0])
     """
@@ -429,7 +429,7 @@ def _encode(array: pa.Array) -> tuple[list[Any], Numpy]:
     encoded = array if came_as_codes else array.dictionary_encode("encode")
     codes = np.from_dlpack(encoded.indices).astype(np.int64)
     words = encoded.dictionary.to_pylist()
-    return as_they_come(words, codes) if came_as_codes else (words, codes)
+    return encode_in_order(words, codes) if came_as_codes else (words, codes)
 
 
 def _bits(buffer: pa.Buffer, offset: int, count: int) -> Numpy:

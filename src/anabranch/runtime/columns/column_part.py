@@ -18,7 +18,7 @@ from anabranch.runtime.batch import TableItems
 from anabranch.runtime.columns.chain import ColumnChain, Commit
 from anabranch.runtime.columns.column import Numpy, UnfitError
 from anabranch.runtime.columns.held_state import ColumnBatch
-from anabranch.runtime.compiled.part import GoneWrongError, name_part, write_calls
+from anabranch.runtime.compiled.part import FallbackError, name_part, write_calls
 from anabranch.runtime.compiled.shape import PartShape
 from anabranch.runtime.program import StatesOf
 
@@ -81,13 +81,13 @@ class ColumnPart:
     ) -> tuple[ColumnFlow, ColumnStream]:
         """Run a batch through the part, leaving the states unchanged.
 
-        Raises `GoneWrongError` if the batch must go through Python.
+        Raises `FallbackError` if the batch must go through Python.
         """
         flow = ColumnFlow()
         try:
             batch = self._run(self._chain.of_items(items), flow.changes)
         except UnfitError as error:
-            raise GoneWrongError from error
+            raise FallbackError from error
         return flow, ColumnStream(batch, len(items))
 
     def run_table(self, table: pa.Table) -> tuple[ColumnFlow, ColumnStream]:

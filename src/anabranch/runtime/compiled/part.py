@@ -298,7 +298,7 @@ Triggers: TypeAlias = npt.NDArray[np.int64]
 Change: TypeAlias = Callable[[], None]
 
 
-class GoneWrongError(Exception):
+class FallbackError(Exception):
     """The current batch must run in Python."""
 
 
@@ -358,7 +358,7 @@ class FireStep:
         size = firings * kernel.push
         made: list[Array] = [np.empty(size, DTYPES[c.kind]) for c in kernel.gives]
         if firings and self._fire_batch(firings, arrays, made):
-            raise GoneWrongError
+            raise FallbackError
         triggers = came.triggers
         if triggers is not None:
             first = kernel.peek - 1 - waiting
@@ -514,7 +514,7 @@ def _behind(
         return arrays
     before = to_arrays(waiting, columns, item_type)
     if before is None:  # left by a batch that ran in Python
-        raise GoneWrongError
+        raise FallbackError
     return [np.concatenate(pair) for pair in zip(before, arrays, strict=True)]
 
 
@@ -559,11 +559,11 @@ class Part:
     ) -> tuple[BatchFlow, ArrayStream]:
         """Run a batch through the part, leaving the states unchanged.
 
-        Raises `GoneWrongError` if the batch must run in Python.
+        Raises `FallbackError` if the batch must run in Python.
         """
         arrays = to_arrays(items, self._columns, self._item_type)
         if arrays is None:
-            raise GoneWrongError
+            raise FallbackError
         return self.run_arrays(arrays, states, triggers=triggers)
 
     def items_of(self, stream: ArrayStream) -> list[Any]:

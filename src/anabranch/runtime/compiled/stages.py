@@ -17,7 +17,7 @@ from anabranch.runtime.columns.column_part import ColumnPart, ColumnStream
 from anabranch.runtime.compiled.part import (
     ArrayStream,
     AtWork,
-    GoneWrongError,
+    FallbackError,
     Marks,
     Origins,
     note_batch,
@@ -189,7 +189,7 @@ class Staged:
         whole = self.stages.whole
         try:
             if len(listed) < self.stages.part.fewest:
-                raise GoneWrongError  # noqa: TRY301 - one way to say no
+                raise FallbackError  # noqa: TRY301 - one way to say no
             flow, stream = self.stages.part.run(
                 listed, whole.states, triggers=self._wants_triggers(positions)
             )

@@ -11,7 +11,14 @@ from typing import Protocol
 from anabranch.control.goals import Latency
 from anabranch.control.latency.admission import FIRST_ITEMS, EpochMemory, admit
 from anabranch.control.latency.closed import ClosedMemory, climb
-from anabranch.control.latency.decision import Decision, Degrees, Room, Word, ms, speak
+from anabranch.control.latency.decision import (
+    Decision,
+    Degrees,
+    Room,
+    WarningState,
+    make_message,
+    ms,
+)
 from anabranch.control.latency.predictive import Memory, predict
 from anabranch.control.latency.reactive import regulate, why_unmet
 from anabranch.metrics.job_metrics import Adaptation, Journal, LatencyStep
@@ -86,7 +93,7 @@ class LatencyController:
         self._actuator = actuator
         self._goal = goal
         self._memory = Memory()
-        self._word = Word()  # of the regulator
+        self._warning = WarningState()  # of the regulator
         self._epochs = EpochMemory()
         self._closed = ClosedMemory()
         self._most_waiting = math.inf
@@ -161,7 +168,7 @@ class LatencyController:
             found = regulate(seen, degrees, goal, room)
             if found is None:
                 why = partial(why_unmet, seen, degrees, goal)
-                found, self._word = speak(seen, goal, self._word, why)
+                found, self._warning = make_message(seen, goal, self._warning, why)
             return found
         if actuator.epoch_items is not None:
             decision, self._epochs = admit(

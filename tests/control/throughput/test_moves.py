@@ -7,7 +7,7 @@ import pytest
 from anabranch.control.goals import ControlSettings
 from anabranch.control.simulate.programs import SimulatedProgram, settle
 from anabranch.control.throughput.model import ItemCosts
-from anabranch.control.throughput.together import (
+from anabranch.control.throughput.moves import (
     Move,
     Scope,
     Stay,

@@ -10,7 +10,7 @@ import pytest
 
 from anabranch.connectors.offered import burst, steps
 from anabranch.control.goals import latency
-from anabranch.control.latency.hold import LatencyController
+from anabranch.control.latency.controller import LatencyController
 from anabranch.control.simulate.queue import Machine, SimulatedQueue
 from anabranch.metrics.latency import Latencies, sojourns
 from anabranch.metrics.load import Epoch

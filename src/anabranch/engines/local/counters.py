@@ -19,7 +19,7 @@ from anabranch.engines.engine import Places
 from anabranch.engines.local.delivery import deliverer, finish_key
 from anabranch.engines.local.flow import LocalFlow
 from anabranch.engines.local.network import Network
-from anabranch.engines.local.reading import Gate, SourceThread
+from anabranch.engines.local.source_thread import Gate, SourceThread
 from anabranch.engines.sinks import Sinks
 from anabranch.graph.graph import Edge, Graph, Input, Op, ancestors
 from anabranch.graph.kind import SourceKind
