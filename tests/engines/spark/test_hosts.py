@@ -1,4 +1,4 @@
-"""States on several hosts need a checkpoint, and nothing stays there."""
+"""States on several hosts need a checkpoint, have a home, and nothing stays there."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark import engine
+from anabranch.engines.spark import engine, residence
 from anabranch.engines.spark.hosts import (
     clear_hosts,
     find_hosts,
@@ -157,3 +157,44 @@ def test_a_job_that_fails_leaves_nothing_on_hosts(monkeypatch, tmp_path):
 
     (((_, identity)),) = cleared
     assert Contents(folder).identity == identity
+
+
+WANTED = {
+    "a job of another waits": (4, -1, True),
+    "all slots are ours": (4, 0, False),
+    "an executor is gone, and its task waits": (3, -1, False),
+}
+
+
+@pytest.mark.parametrize(
+    ("slots", "free", "wanted"), WANTED.values(), ids=WANTED.keys()
+)
+def test_slots_are_given_up_for_others_only(slots, free, wanted, monkeypatch):
+    """
+    Else the next epoch after a loss would be a Spark job, whose tasks find no state.
+    """
+    monkeypatch.setattr(residence, "count_slots", lambda _: slots)
+    monkeypatch.setattr(residence, "_find_free_slots", lambda _: free)
+
+    assert wanted == residence.is_wanted(None, tasks=4)
+
+
+def test_after_a_loss_tasks_take_the_slots_that_are_left(monkeypatch):
+    """
+    They wait until Spark has let go of those that were given up, however long it takes.
+    """
+    free = iter([1, 1, 3])
+    clock = iter(range(0, 1000, 11))  # seconds: FREED_S alone would be over at once
+    monkeypatch.setattr(residence, "count_slots", lambda _: 3)
+    monkeypatch.setattr(residence, "_find_free_slots", lambda _: next(free))
+    monkeypatch.setattr(residence.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(residence.time, "sleep", lambda _: None)
+    made = object.__new__(residence.Residence)
+    vars(made).update(
+        _context=None,
+        _lost_s=[0.0],
+        _left=SimpleNamespace(is_gone=False),
+        _tasks=SimpleNamespace(cancelled=False),
+    )
+
+    assert 3 == made._wait_for_slots(8)

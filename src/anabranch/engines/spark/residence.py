@@ -49,15 +49,14 @@ from anabranch.epochs.resident.link import LostError, connect
 from anabranch.epochs.resident.process import (
     SHARED_KEPT,
     Begin,
+    HomeMemory,
     Homes,
     ResidentProcess,
     RunWork,
     Seat,
     SharedValue,
     Shares,
-    find_homes,
     list_seats,
-    translate_homes,
 )
 from anabranch.epochs.shuffle import Row
 from anabranch.epochs.task import EpochTask, Share
@@ -72,6 +71,7 @@ LOOK_S = 0.25  # between two checks whether a job waits for a slot
 LOSSES = 3  # within LOSSES_S, before tasks stop being resident for as long
 LOSSES_S = 600.0
 FREED_S = 10.0  # until the slots of lost tasks are free
+GONE_S = 60.0  # the same, while Spark has not let go of them
 FREED_LOOK_S = 0.05
 GROWN_S = 30.0  # between two checks whether there are more slots than tasks could get
 AWAY_S = 2.0  # after another job needed the slots; doubled each time
@@ -116,11 +116,12 @@ class Residence:
         self._tasks = tasks
         self._why_not = why_not_resident(self._context, layout)
         self._stay: _Stay | None = None
+        self._left: _Stay | None = None  # the one before
         self._slots = 0  # when tasks were last begun
         self._lost_s: deque[float] = deque(maxlen=LOSSES)  # when tasks were lost
         self._not_entered = 0  # times that tasks did not start
         self._hosts: Sequence[str] = ()  # the homes of processes, by their numbers
-        self._at: Sequence[str] = ()  # the same, at the last assignment
+        self._memory = HomeMemory()
         self._looked_s = 0.0  # when the slots were last counted
         self._away_s = AWAY_S
         self._not_before_s = 0.0
@@ -168,22 +169,9 @@ class Residence:
         if key not in self._homes:
             if behind is not None:  # a state may be at home elsewhere
                 return None
-            self._homes = {key: self._find_homes(key, stages, stay.hub, work)}
-            self._at = stay.hub.homes
+            self._homes = {key: self._memory.find_homes(stages, stay.hub.homes, work)}
         with self._noting_losses():
             return stay.begin_run(tasks, shares, stages, self._homes[key], behind)
-
-    def _find_homes(
-        self, key: Any, stages: Sequence[Any], hub: Hub, work: Work
-    ) -> Homes:
-        """Assign seats to processes: the one on the host that had it before, if
-        possible.
-        """
-        for (_, known), homes in self._homes.items():
-            before = translate_homes(homes, self._at, hub.homes)
-            keep = known == key[1]
-            return find_homes(stages, hub.count, work, before, keep=keep)
-        return find_homes(stages, hub.count, work)
 
     @property
     def stays(self) -> bool:
@@ -219,6 +207,7 @@ class Residence:
         """Release the resident tasks."""
         stay, self._stay = self._stay, None
         if stay is not None:
+            self._left = stay
             stay.end()
             if stay.wanted:
                 self._not_before_s = time.monotonic() + self._away_s
@@ -235,14 +224,10 @@ class Residence:
         if stay is not None and not stay.is_over and stay.hub.count >= enough:
             return stay
         self.leave()
-        self._count_slots()
-        count = min(wanted, self._slots)
-        if (
-            not 0 < count <= MOST  # a cluster may have no executors yet
-            or self._is_lost_often
-            or time.monotonic() < self._not_before_s
-            or not self._wait_for_slots(count)
-        ):
+        if self._is_lost_often or time.monotonic() < self._not_before_s:
+            return None
+        count = self._wait_for_slots(wanted)
+        if not count:  # a cluster may have no executors yet
             return None
         units = [unit for unit in self._layout.units if not unit.in_driver]
         names = [name for unit in units for name in (*unit.operators, *unit.writes)]
@@ -262,14 +247,25 @@ class Residence:
         self._slots = count_slots(self._context)
         self._looked_s = time.monotonic()
 
-    def _wait_for_slots(self, count: int) -> bool:
-        """Tell whether so many slots are free; those of lost tasks soon are."""
+    def _wait_for_slots(self, wanted: int) -> int:
+        """Return how many tasks can stay, at most as many as wanted; 0 if none can.
+
+        After a loss the slots of the tasks that were given up are free soon. Until then a
+        Spark job would have to wait for them too, and its tasks find no state at home.
+        Meanwhile executors may go and come.
+        """
         lost_s = max(self._lost_s, default=-math.inf)
-        while _find_free_slots(self._context) < count:
-            if time.monotonic() > lost_s + FREED_S or self._tasks.cancelled:
-                return False
+        while True:
+            self._count_slots()
+            count = min(wanted, self._slots)
+            if count > MOST:
+                return 0
+            if count > 0 and _find_free_slots(self._context) >= count:
+                return count
+            patience_s = FREED_S if self._left is None or self._left.is_gone else GONE_S
+            if time.monotonic() > lost_s + patience_s or self._tasks.cancelled:
+                return 0
             time.sleep(FREED_LOOK_S)
-        return True
 
     @property
     def _is_lost_often(self) -> bool:
@@ -310,6 +306,11 @@ class _Stay:
         self._over = threading.Event()
         self._shared: dict[int, Broadcast[Any]] = {}  # that the processes have
         self._numbers = itertools.count(1)  # of runs, and of their shared data
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether Spark has let go of its tasks."""
+        return self._over.is_set()
 
     @property
     def is_over(self) -> bool:
@@ -418,7 +419,7 @@ class _Stay:
         """
         while not self._over.wait(LOOK_S):
             try:
-                self.wanted |= _find_free_slots(self._context) < 0
+                self.wanted |= is_wanted(self._context, self.hub.count)
             except Exception:  # noqa: BLE001 - Spark is gone, and so are the tasks
                 return
             with self._running:
@@ -473,6 +474,14 @@ def count_slots(context: SparkContext) -> int:
     profile = java.resourceProfileManager().defaultResourceProfile()
     slots: int = java.maxNumConcurrentTasks(profile)
     return slots
+
+
+def is_wanted(context: SparkContext, tasks: int) -> bool:
+    """Tell whether somebody else waits for a slot, while so many tasks of ours stay.
+
+    With fewer slots than these, an executor is gone, and it is one of ours that waits.
+    """
+    return count_slots(context) >= tasks and _find_free_slots(context) < 0
 
 
 def _find_free_slots(context: SparkContext) -> int:

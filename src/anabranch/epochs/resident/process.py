@@ -601,6 +601,45 @@ def _keep_homes(
     return found
 
 
+class HomeMemory:
+    """Where the seats of all runs so far have their states, whatever ran last.
+
+    A run of some of the stages, such as at the end of the stream, leaves the seats of all
+    others where they are.
+
+    >>> memory, seats = HomeMemory(), [[((0, n, 0),) for n in range(2)], [((1, 0, 0),)]]
+    >>> memory.find_homes(seats, ["a", "b"], {0: 1.0, 1: 3.0})
+    {(0, 0, 0): 0, (0, 1, 0): 1, (1, 0, 0): 0}
+    >>> memory.find_homes(seats[1:], ["a", "b"], {})
+    {(1, 0, 0): 0}
+    >>> memory.find_homes(seats, ["b"], {})
+    {(0, 1, 0): 0, (0, 0, 0): 0, (1, 0, 0): 0}
+    >>> memory.find_homes(seats, ["c", "b"], {})
+    {(0, 0, 0): 1, (0, 1, 0): 0, (1, 0, 0): 1}
+    """
+
+    def __init__(self) -> None:
+        self._homes: Homes = {}
+        self._hosts: Sequence[str] = ()  # of the processes, by number
+        self._stages: set[tuple[tuple[Seat, ...], ...]] = set()  # that have run
+
+    def find_homes(
+        self,
+        stages: Sequence[Sequence[tuple[Seat, ...]]],
+        hosts: Sequence[str],
+        work: Work,
+    ) -> Homes:
+        """Assign seats to processes on these hosts, and remember where they are."""
+        before = translate_homes(self._homes, self._hosts, hosts)
+        shapes = {tuple(seats) for seats in stages}
+        keep = shapes <= self._stages
+        homes = find_homes(stages, len(hosts), work, before, keep=keep)
+        if not keep:  # another layout: what it does not have is gone
+            self._stages = shapes
+        self._homes, self._hosts = {**before, **homes}, tuple(hosts)
+        return homes
+
+
 def translate_homes(homes: Homes, hosts: Sequence[str], now: Sequence[str]) -> Homes:
     """Return homes by the numbers that processes on the same hosts have now.
 
