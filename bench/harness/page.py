@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from bench.harness.runs import GROUPS, NOT_MEASURED, SAID, UNLIKE
+from bench.harness.runs import GROUPS, NOT_MEASURED, SAID
 from bench.harness.timing import cell_text
 
 INTRO = """\
@@ -21,8 +20,8 @@ INTRO = """\
 
 Written by `anabranch bench all`. Each line is one claim: what a paper reports about it, what we measure, the spread (the
 lowest and the highest of the runs, which take turns), and our target. *Missed* is computed from the measurement; *not decided*
-says that the benchmark does not measure quite what the target is about, so that it can be missed but not met. A row with the
-target *none* claims nothing: it stands beside the paper's figure, or explains another row.
+says that there is no measurement. A row with the target *none* claims nothing: it stands beside the
+paper's figure, or explains another row.
 All of it ran on {cores} cores; "in the model" is a simulation from costs that were measured here, and no measurement.
 One part can be run again by `anabranch bench NAME`, or by `anabranch bench all --only NAME`, which replaces its part here.
 """
@@ -114,27 +113,13 @@ def section(record: Mapping[str, Any]) -> str:
 
 
 def claims_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the claims of a record, with what is said about them elsewhere.
-
-    Where two sides are not alike, a target can be missed but not met.
-    """
-    said = [{**claim, **SAID.get(claim["what"], {})} for claim in record["claims"]]
-    whys = [why for name, why in UNLIKE.items() if fnmatch(record["bench"], name)]
-    if not whys:
-        return said
-    return [
-        {
-            **claim,
-            "unlike": True,
-            "remark": "; ".join(filter(None, (claim["remark"], *whys))),
-        }
-        for claim in said
-    ]
+    """Return the claims of a record, with what is said about them elsewhere."""
+    return [{**claim, **SAID.get(claim["what"], {})} for claim in record["claims"]]
 
 
 def has_target(claim: Mapping[str, Any]) -> bool:
-    """Tell whether there is a target, and a measurement that can decide about it."""
-    if claim["measured"] is None or (claim.get("unlike") and not is_missed(claim)):
+    """Tell whether there is a target, and a measurement that decides about it."""
+    if claim["measured"] is None:
         return False
     return claim["at_least"] is not None or claim["at_most"] is not None
 

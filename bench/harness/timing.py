@@ -174,6 +174,16 @@ def why_not_extrapolated(model: float, seen: float, at: str) -> str | None:
     )
 
 
+def describe_error(model: float, seen: float, at: str) -> str:
+    """Return how far a model is off where it can be compared with a measurement.
+
+    >>> describe_error(1.7, 1.6, "2 channels")
+    'a model, off by 6% at 2 channels (1.7, measured 1.6)'
+    """
+    off = abs(model / seen - 1)
+    return f"a model, off by {off:.0%} at {at} ({model:.3g}, measured {seen:.3g})"
+
+
 def record(
     name: str, claims: Sequence[Claim] = (), tables: Sequence[Table] = ()
 ) -> None:

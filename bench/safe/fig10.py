@@ -14,7 +14,13 @@ from functools import partial
 
 import anabranch as ab
 from bench.harness.plots import plot
-from bench.harness.timing import Claim, Table, report, why_not_extrapolated
+from bench.harness.timing import (
+    Claim,
+    Table,
+    describe_error,
+    report,
+    why_not_extrapolated,
+)
 from bench.safe.model import balanced_table, hashed, measured, simulated
 from bench.safe.programs import KEYS, count_for, shuffle, some, speedups, stateful
 
@@ -108,7 +114,8 @@ def claim_of(name: str, rows: list) -> Claim:
         min(few, moved),
         max(many, moved),
         paper=said,
-        remark="a model: 1,000 keys, buckets moved; spread: not moved, 100,000 keys",
+        remark=f"{describe_error(rows[0][3], rows[0][1], '2 channels')}; 1,000 keys, "
+        "buckets moved; spread: not moved, 100,000 keys",
     )
 
 

@@ -30,6 +30,7 @@ from bench.harness.plots import plot
 from bench.harness.timing import (
     Claim,
     Table,
+    describe_error,
     interleaved,
     quick,
     report,
@@ -198,7 +199,8 @@ def claim_beyond(name: str, seen: float, model: dict[int, float]) -> Claim:
         f"{what}, in the model",
         max(model.values()),
         paper=PAPER[name],
-        remark="all channels read, one merges; a hand-over for each item read",
+        remark=f"{describe_error(model[2], seen, '2 channels')}; all channels read, one "
+        "merges; a hand-over for each item read",
     )
 
 

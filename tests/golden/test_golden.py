@@ -59,7 +59,21 @@ def describe_differences(golden, now):
     return "\n".join(parts)
 
 
+# From Python 3.12 on `sum` makes up for rounding, and so do the means of windows; these
+# outputs differ in their last bits. On 3.11 -> later.
+SINCE_3_12 = {"a537370a8b04d0f8": "0cc65d8d0a0ccf79"}
+
+
+def fit_to_python(text):
+    """Return a golden text as the Python in use must give it."""
+    if sys.version_info >= (3, 12):
+        for before, later in SINCE_3_12.items():
+            text = text.replace(before, later)
+    return text
+
+
 def assert_golden(golden, now):
+    golden = {name: fit_to_python(text) for name, text in golden.items()}
     difference = describe_differences(golden, now)
     if difference:
         pytest.fail(difference, pytrace=False)
