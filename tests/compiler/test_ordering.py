@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from anabranch.compiler.make_plan import make_plan
-from anabranch.compiler.options import LOCAL, SEQUENTIAL, Target
+from anabranch.compiler.options import LOCAL, SEQUENTIAL, SPARK, Target
 from anabranch.compiler.ordering import order_regions
 from anabranch.compiler.regions import find_regions
 from anabranch.plan.integrity import check
@@ -172,3 +172,13 @@ def test_why_names_the_rate():
     [region] = order_regions(graph, traits, find_regions(graph, traits).regions)
 
     assert "0 to 3 outputs for each item, so numbers repeat and have gaps" == region.why
+
+
+def test_a_region_says_why_streams_meet_in_it():
+    graph, traits = program(
+        "src -> x[global]; x -> a -> j[barrier, global]; x -> b -> j; j -> c -> sink"
+    )
+
+    for target in (LOCAL, SPARK):
+        [region] = make_plan(graph, traits, target).regions
+        assert "all that meets at j comes from one item" in region.why

@@ -127,7 +127,7 @@ NOT_GRAPHS = {
     ),
     "a way on which items are divided anew": (
         "src -> a[key=k, forwards=] -> b; b -> u; b -> c[key=k] -> u -> sink",
-        "a b: k | c: k",
+        "a b: k | c u: k",
     ),
     "keys with nothing in common that meet": (
         "one -> a[key=k] -> u; two -> b[key=l] -> u -> sink",
@@ -265,6 +265,13 @@ PAIRED = {
         ),
         "a b j c: k",
     ),
+    "a branch without a key beside one with a key": (
+        (
+            "src -> x[global]; x -> a -> j[barrier, global]; x -> b[key=k] -> j;"
+            "j -> c -> sink"
+        ),
+        "a b j c: k",
+    ),
     "a joiner that takes what each branch gives": (
         (
             "src -> x[global]; x -> a -> j[collect=1+2, global]; x -> b[block=1>2] -> j;"
@@ -304,10 +311,10 @@ NOT_PAIRED = {
     ),
     "branches in regions of their own": (
         (
-            "src -> x[global]; x -> a -> j[barrier, global]; x -> b[key=k] -> j;"
+            "src -> x[global]; x -> a[key=l] -> j[barrier, global]; x -> b[key=k] -> j;"
             "j -> c -> sink"
         ),
-        "a | b: k | c",
+        "a: l | b: k | c",
     ),
     "streams of two sources": (
         "one -> a -> j[barrier, global]; two -> b -> j; j -> c -> sink",

@@ -171,3 +171,13 @@ def test_a_barrier_whose_streams_part_outside_of_its_region_is_named():
 
 def test_a_whole_plan_passes():
     check(*whole())
+
+
+def test_a_stream_has_the_key_by_which_it_enters_elsewhere():
+    graph, traits = program("src -> x[global]; x -> a -> u; x -> b[key=k] -> u -> sink")
+    plan = make_plan(graph, traits, LOCAL)
+
+    check(graph, plan)
+    assert [("a", "b", "u")] == [region.operators for region in plan.regions]
+    with pytest.raises(PlanError, match="what enters r0 at a, b may not have its key"):
+        check(graph, with_operator(plan, "b", state="stateless"))

@@ -36,6 +36,7 @@ from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.traits import Push, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.clock import keeps_clock
+from anabranch.operators.rates import find_pairing
 from anabranch.operators.stateless import Map, Split
 from anabranch.plan import plan
 
@@ -106,6 +107,7 @@ def order_regions(
             carried |= dict.fromkeys(one.operators, numbered)
         if target.batched and not one.key and _has_clock(graph, one):
             note = "; a clock goes on from each of them to the next"
+        note += _describe_pairs(graph, one.operators)
         chosen = choose_ordering(
             one.key,
             numbered,
@@ -151,12 +153,19 @@ def _order_by_threads(
     """Return a region of threads with its order, now that all others are known."""
     if _writes(graph, region.operators):
         return region
+    pairs = _describe_pairs(graph, region.operators)
     if meeting is not None:
-        return replace(region, ordering="position", why=meeting)
+        return replace(region, ordering="position", why=meeting + pairs)
     signs = not giving.isdisjoint(region.operators)
     if region.period == 1 and not signs and _goes_anyhow(graph, traits, region):
-        return replace(region, ordering="none", why=IN_ANY_ORDER)
+        return replace(region, ordering="none", why=IN_ANY_ORDER + pairs)
     return region
+
+
+def _describe_pairs(graph: Graph, operators: Sequence[str]) -> str:
+    """Return why a fan-in with one state is in a region; nothing if none is."""
+    pairing = find_pairing(graph, operators)
+    return f"; all that meets at {pairing} comes from one item" if pairing else ""
 
 
 def _goes_anyhow(

@@ -416,13 +416,38 @@ class _Former:
         if of_op.state == "keyed":
             open_ones -= entries
         behind = join_front(front, op, of_op, single=not _has_branches(self.graph, op))
-        why = _why_not_keyed(drafts, behind.key, open_ones)
+        without = self._find_without_key(drafts, op, entries, open_ones)
+        why = _why_not_keyed(drafts, behind.key, without if behind.key else open_ones)
         if why is None and self._leads_back(drafts, op, several=several):
             why = "what leads to it comes by way of something behind the region"
         if why is not None:
             return why
         self._merge(drafts, op, behind, entries, open_ones)
         return None
+
+    def _find_without_key(
+        self,
+        drafts: list[_Growing],
+        op: Op,
+        entries: frozenset[str],
+        open_ones: frozenset[str],
+    ) -> frozenset[str]:
+        """Return the entries where items may come in that have no key.
+
+        A stream that also leads to an operator with a key, by another entry, has one.
+        """
+        if not open_ones:
+            return open_ones
+        inside = {op.name, *(name for draft in drafts for name in draft.operators)}
+        every = entries.union(*(e for d in drafts for e in d.entries.values()))
+        coming = {
+            name: {o for o in self.graph[name].inputs if o.operator not in inside}
+            for name in every
+        }
+        known = {stream for name in every - open_ones for stream in coming[name]}
+        return frozenset(
+            name for name in open_ones if not (coming[name] and coming[name] <= known)
+        )
 
     def _merge(
         self,

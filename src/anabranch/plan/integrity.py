@@ -174,8 +174,8 @@ def _chain_faults(look: _Look, region: Region) -> Iterator[str]:
 def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
     """Check that items of one key reach one replica on every path.
 
-    If a region has a key, every entry must lead to an operator with the key too:
-    nothing else guarantees that the attribute exists.
+    If a region has a key, every stream must lead to an operator with the key too, by one
+    of its entries: nothing else guarantees that the attribute exists.
     """
     for region in look.plan.regions:
         key = frozenset(region.key)
@@ -198,8 +198,8 @@ def _region_keys_reach_keyed_operators(look: _Look) -> Iterator[str]:
             if known.state == "keyed" and not reaches:
                 yield f"the key of {region.name} does not reach {name} unchanged"
             ways.go_through(known, unchanged=reaches)
-        if key and ways.unkeyed:
-            listed = ", ".join(sorted(ways.unkeyed))
+        if key and (without := ways.find_without_key(region.operators)):
+            listed = ", ".join(sorted(without))
             yield f"what enters {region.name} at {listed} may not have its key"
 
 
@@ -211,7 +211,8 @@ class _Ways:
         self._key = key
         self._kept: dict[str, bool] = {}  # the key is unchanged since the entries
         self._entries: dict[str, frozenset[str]] = {}  # that lead to an operator
-        self.unkeyed: set[str] = set()  # entries that lead to no operator with a key
+        self._entered: set[str] = set()  # all entries
+        self._unkeyed: set[str] = set()  # entries that lead to no operator with a key
 
     def reaches(self, name: str) -> bool:
         """Tell whether the key reaches an operator unchanged."""
@@ -224,12 +225,23 @@ class _Ways:
         before = [o.operator for o in op.inputs if o.operator in self._kept]
         own = {op.name} if len(before) < max(len(op.inputs), 1) else set()
         entries = frozenset(own).union(*(self._entries[name] for name in before))
-        self.unkeyed |= own
+        self._entered |= own
+        self._unkeyed |= own
         if known.state == "keyed":
-            self.unkeyed -= entries
+            self._unkeyed -= entries
         if known.forwards is not None and op.inputs:
             unchanged = unchanged and self._key <= set(known.forwards)
         self._kept[op.name], self._entries[op.name] = unchanged, entries
+
+    def find_without_key(self, operators: Sequence[str]) -> set[str]:
+        """Return the entries of streams of which none leads to an operator with a key."""
+        coming = {
+            name: {o for o in self._graph[name].inputs if o.operator not in operators}
+            for name in self._entered
+        }
+        keyed = self._entered - self._unkeyed
+        known = {stream for name in keyed for stream in coming[name]}
+        return {n for n in self._unkeyed if not coming[n] or not coming[n] <= known}
 
 
 def _groups_are_whole(look: _Look) -> Iterator[str]:

@@ -10,11 +10,13 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.engines.spark.loop import Epochs
+from tests import needs
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 from tests.programs.generate import assert_same, program
 
-pytestmark = pytest.mark.spark
 
-
+@pytest.mark.spark
 @pytest.mark.parametrize(
     "seeds",
     [range(2), pytest.param(range(2, 300), marks=pytest.mark.long)],
@@ -31,6 +33,27 @@ def test_any_degree_and_epoch_size_gives_the_sequential_result(seeds):
                 *sinks, on="spark", degree=degree, epoch_items=epoch_items
             ),
         )
+
+
+@pytest.mark.parametrize("seed", needs.quick(1, range(7000, 7300)))
+def test_degrees_that_change_from_epoch_to_epoch_change_nothing(
+    seed, monkeypatch, tmp_path
+):
+    rng = Random(seed)
+    epoch_items = rng.choice([7, 20, 100])
+    run_epoch = Epochs.run
+
+    def run_with_any_degree(self, pieces):
+        self.degree = rng.randint(1, 4)
+        run_epoch(self, pieces)
+
+    monkeypatch.setattr(Epochs, "run", run_with_any_degree)
+
+    def run(sinks):
+        with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
+            ab.run(*sinks, on="spark", degree=2, epoch_items=epoch_items)
+
+    assert_same(program(seed, graphs=True), run)
 
 
 class Order(NamedTuple):
@@ -57,6 +80,7 @@ def by_worker(order: Order) -> Order:
     return worked(order)
 
 
+@pytest.mark.spark
 def test_a_map_with_two_consumers_runs_in_several_workers(tmp_path):
     write_orders(tmp_path / "orders.csv", 4000)
     done = ab.read_csv(str(tmp_path / "orders.csv"), Order).map(by_worker, name="done")
@@ -69,6 +93,7 @@ def test_a_map_with_two_consumers_runs_in_several_workers(tmp_path):
     assert len({order.worker for order in every.items[:2000]}) >= 2  # in one epoch
 
 
+@pytest.mark.spark
 def test_a_region_writes_several_sinks(tmp_path):
     write_orders(tmp_path / "orders.csv", 500)
 
