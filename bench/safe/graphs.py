@@ -1,10 +1,11 @@
 """Regions that are graphs: what a second channel brings, and what moving hot keys brings.
 
-    anabranch bench safe/graphs [fan-out] [join] [rounds] [skew] [--on spark] [--runs N]
+    anabranch bench safe/graphs [fan-out] [join] [pairs] [rounds] [skew] [--on spark] [--runs N]
 
 - *fan-out*: a heavy map with two consumers; *join*: a keyed join of two sources with a heavy
   `into` (each source has a thread on local, so work before the join would be parallel at one
-  channel too). Two channels over one: at least 1.7.
+  channel too); *pairs*: two branches of a stream, one of them heavy, that meet at a `barrier`.
+  Two channels over one: at least 1.7.
 - *rounds*: eight rounds of an `iterate` whose body is a heavy map. Two channels over one: at
   least 1.5 (on Spark one process runs the first round, to see whether it takes long).
 - *skew*: 1% of the keys have 80% of the volume, and all of them begin on one of two
@@ -129,6 +130,21 @@ def join(on: str, items: Sequence[Item]) -> list[Result]:
     return [pairs.to_list()]
 
 
+def add_values(left: Item, right: Item) -> Item:
+    return Item(left.number, left.key, left.value + right.value)
+
+
+def twice(item: Item) -> Item:
+    return Item(item.number, item.key, 2 * item.number)
+
+
+def pairs(on: str, items: Sequence[Item]) -> list[Result]:
+    stream = ab.from_iterable(items, Item)
+    heavy = stream.map(WORK[on].of_item, name="heavy")
+    light = stream.map(twice, name="light")
+    return [ab.barrier(heavy, light, into=add_values).to_list()]
+
+
 def rounds(on: str, items: Sequence[Item]) -> list[Result]:
     stream = ab.from_iterable(items[: len(items) // 4], Item)
     heavy = WORK[on].of_round
@@ -182,12 +198,12 @@ def run_unbalanced(on: str, items: Sequence[Item]) -> float:
         division.LEAST_ITEMS, key_watch.LEAST_ITEMS = before
 
 
-BUILDS = {"fan-out": fan_out, "join": join, "rounds": rounds}
+BUILDS = {"fan-out": fan_out, "join": join, "pairs": pairs, "rounds": rounds}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    known = ("fan-out", "join", "rounds", "skew")
+    known = ("fan-out", "join", "pairs", "rounds", "skew")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(known))
     parser.add_argument("--on", action="append", choices=("spark", "local"))
     parser.add_argument("--runs", type=int, default=5)
