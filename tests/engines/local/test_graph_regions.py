@@ -24,7 +24,7 @@ from tests.programs.functions import (
     plain,
     running_total,
 )
-from tests.programs.generate import assert_same, program
+from tests.programs.generate import Program, assert_same, program, run_sequential
 
 LONG = pytest.param(range(12, 3000), marks=pytest.mark.long)
 
@@ -103,6 +103,25 @@ def test_sinks_in_any_order_get_the_same_items(degree):
     assert sorted(expected) == sorted(actual)
     assert sorted(sinks[1].items) == sorted(others[1].items)
     assert len(actual) > 100
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(8000, 8006), pytest.param(range(8006, 9000), marks=pytest.mark.long)],
+    ids=["some", "many"],
+)
+def test_any_program_gives_sinks_in_any_order_the_same_items(seeds):
+    for seed in seeds:
+        ordered = program(seed, graphs=True)
+        anyhow = Program(ordered.text.replace("to_list()", "to_list(ordered=False)"))
+        rng, sinks = random.Random(seed), anyhow.build()
+        running = started(sinks, lambda *made, rng=rng: any_configuration(rng, *made))
+
+        keep_changing(running, rng)
+        ended(running)
+
+        for expected, sink in zip(run_sequential(ordered), sinks, strict=True):
+            assert sorted(map(repr, expected)) == sorted(map(repr, sink.items)), ordered
 
 
 def test_a_region_whose_order_nobody_asks_for_has_none():
