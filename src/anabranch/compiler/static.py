@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from anabranch.compiler.numeric.eligible import Compiled, find_kernels
+from anabranch.compiler.numeric.kernels import Compiled, find_kernels
 from anabranch.errors import PlanError
 from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from anabranch.errors import Fault, GraphError
 from anabranch.graph.graph import Graph
-from anabranch.language.checks.clocks import clocks
 from anabranch.language.checks.files import columns, locations, paths, sources
 from anabranch.language.checks.functions import functions, keys
 from anabranch.language.checks.rates import balances, rates, rounds, strays
@@ -19,7 +18,7 @@ from anabranch.language.checks.structure import (
     names,
     sinks,
 )
-from anabranch.language.checks.windows import punctuation, windows
+from anabranch.language.checks.windows import clocks, punctuation, windows
 from anabranch.operators.iterate import Iterate
 
 _CHECKS: tuple[Check, ...] = (

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.compiler.columns.choose_columns import choose_columns
-from anabranch.compiler.columns.find_columns import find_columns
+from anabranch.compiler.columns.choose_columns import choose_columns, find_columns
 from anabranch.compiler.options import LOCAL, SPARK
 from anabranch.graph.traits import Traits
 from anabranch.language.drafts import build_graph

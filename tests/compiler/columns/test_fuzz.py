@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.compiler.columns.find_columns import find_columns
+from anabranch.compiler.columns.choose_columns import find_columns
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.errors import OperatorError
 from anabranch.graph.traits import Traits

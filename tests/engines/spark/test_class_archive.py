@@ -15,8 +15,12 @@ from anabranch.engines.spark.class_archive import (
     make,
     start_making,
 )
-from anabranch.engines.spark.given_settings import read_defaults
-from anabranch.engines.spark.session import check_java, choose_settings, java_options
+from anabranch.engines.spark.session import (
+    check_java,
+    choose_settings,
+    java_options,
+    read_defaults,
+)
 
 JAVA = "/usr/bin/java"
 

@@ -9,8 +9,12 @@ import pyspark
 import pytest
 
 from anabranch.engines.spark import session
-from anabranch.engines.spark.given_settings import read_arguments, read_settings
-from anabranch.engines.spark.session import choose_settings, for_queries
+from anabranch.engines.spark.session import (
+    choose_settings,
+    for_queries,
+    read_arguments,
+    read_settings,
+)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.job_labels import DESCRIPTION, GROUP, POOL, JobLabels
+from anabranch.engines.spark.workers import DESCRIPTION, GROUP, POOL, JobLabels
 
 LABELS = (GROUP, POOL, DESCRIPTION)
 

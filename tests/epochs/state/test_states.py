@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.compiler.columns.find_columns import find_columns
+from anabranch.compiler.columns.choose_columns import find_columns
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.states import ClockStates, StoredStates, bucket_of

@@ -31,7 +31,6 @@ from anabranch.engines.spark.hosts import (
     find_hosts,
     refuse_states_on_several_hosts,
 )
-from anabranch.engines.spark.job_labels import find_labels
 from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.rounds import share_rounds
 from anabranch.engines.spark.session import (
@@ -41,7 +40,12 @@ from anabranch.engines.spark.session import (
     is_on_this_machine,
     open_session,
 )
-from anabranch.engines.spark.workers import Tasks, engine_error, is_too_large
+from anabranch.engines.spark.workers import (
+    Tasks,
+    engine_error,
+    find_labels,
+    is_too_large,
+)
 from anabranch.engines.thread import RunningThread
 from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.program import program_of, refuse_hidden_state

@@ -17,9 +17,8 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.body import BodyRunner, feed_body
 from anabranch.engines.spark.hosts import find_hosts, find_stored
-from anabranch.engines.spark.job_labels import JobLabels
 from anabranch.engines.spark.loop import Epochs, RunRounds
-from anabranch.engines.spark.workers import Tasks
+from anabranch.engines.spark.workers import JobLabels, Tasks
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Committer
 from anabranch.epochs.intake.intake import Piece, ShippedPiece, cut

@@ -31,8 +31,10 @@ from anabranch.runtime.columns.held_state import (
     Held,
     HeldScan,
     HeldWindows,
+    from_arrays,
+    to_arrays,
+    transpose,
 )
-from anabranch.runtime.columns.kept_state import from_arrays, to_arrays, transpose
 from anabranch.runtime.columns.tables import StringTables
 from anabranch.runtime.columns.windows import (
     ClosedWindows,
