@@ -15,7 +15,7 @@ SAMPLES = Path("out") / "samples"
 
 
 def real_file(*parts: str) -> Path | None:
-    """Return a file of real data, or None where it is not at hand."""
+    """Return a file of real data, or None where it is not available."""
     data = Path(os.environ.get("ANABRANCH_DATA", ROOT.parent / "shared" / "data"))
     path = data.joinpath(*parts)
     return path if path.exists() else None

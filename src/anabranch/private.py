@@ -45,8 +45,8 @@ def make_private(path: Path) -> Path:
             path.chmod(0o700)  # nobody else needs to read its contents
     if why is not None:
         msg = (
-            f"what is unpickled or executed must lie in a directory of this user's "
-            f"own; {path}: {why}; remove it, or name another folder by TMPDIR"
+            "files that are unpickled or executed must be in a private directory; "
+            f"{path}: {why}; remove it, or name another folder by TMPDIR"
         )
         raise EngineError(msg)
     return path

@@ -362,11 +362,11 @@ def test_a_checkpoint_in_a_store_that_does_not_decide_is_refused(folder, capsys)
     """Before Spark starts, and by the command that shows one too."""
     store = "hdfs://name:8020/kept"
     assert 1 == main(["run", "sensors.py", "--checkpoint", store])
-    assert "cannot decide which of two jobs goes on" in capsys.readouterr().err
+    assert "cannot decide which of two jobs continues" in capsys.readouterr().err
 
     with pytest.raises(SystemExit):
         main(["checkpoint", store])
-    assert "cannot decide which of two jobs goes on" in capsys.readouterr().err
+    assert "cannot decide which of two jobs continues" in capsys.readouterr().err
 
 
 ELSEWHERE = """

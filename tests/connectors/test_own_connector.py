@@ -466,7 +466,7 @@ class WrongPositions(ab.Source):
 @pytest.mark.parametrize("position", [(1, 2), {1: 2}, object(), float("nan"), b"1"])
 def test_a_position_that_cannot_be_saved_is_refused(position):
     out = ab.read(WrongPositions(position)).to_list()
-    text = r"\(WrongPositions, .*\) must give positions that JSON gives back unchanged"
+    text = r"\(WrongPositions, .*\) must yield positions that JSON preserves"
 
     with pytest.raises(InputError, match=text):
         ab.run(out, on="sequential")
@@ -688,7 +688,7 @@ def test_a_position_behind_a_row_is_not_the_start(engine):
 
     out = ab.read(Forgetful(), int).to_list()
 
-    with pytest.raises(InputError, match=r"'a' it gave None, which means the start"):
+    with pytest.raises(InputError, match=r"'a' it yielded None, which means the start"):
         ab.run(out, on=engine)
 
 
@@ -746,7 +746,7 @@ def test_a_new_job_has_no_epoch_that_was_committed(engine):
     out = ab.from_iterable([1, 2], int).write(Careless())
 
     with pytest.raises(
-        OutputError, match=r"Careless, .* is new and has none; it gave 99"
+        OutputError, match=r"Careless, .* is new and has none; it returned 99"
     ):
         ab.run(out, on=engine)
 
@@ -771,7 +771,9 @@ class Stubborn(ab.Source):
 def test_a_birth_that_is_no_number_is_told(engine):
     out = ab.read(Stubborn(), int).to_list()
 
-    with pytest.raises(InputError, match=r"Stubborn, .*born_s .*it gave 'yesterday'"):
+    with pytest.raises(
+        InputError, match=r"Stubborn, .*born_s .*it returned 'yesterday'"
+    ):
         ab.run(out, on=engine)
 
 
@@ -879,8 +881,11 @@ class Backwards(Vague):
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        (Vague(), r"Vague, .*offsets .*it gave 'everything'; return two whole numbers"),
-        (Backwards(), r"Backwards, .*must give the offset behind each row.*gave 1"),
+        (
+            Vague(),
+            r"Vague, .*offsets .*it returned 'everything'; return two whole numbers",
+        ),
+        (Backwards(), r"Backwards, .*must yield the offset after each row.*gave 1"),
     ],
 )
 def test_offsets_that_are_none_are_told(source, why):

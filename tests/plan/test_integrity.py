@@ -124,7 +124,7 @@ FAULTS = {
     ),
     "no order for a sink that asks for it": (
         lambda p: with_region(p, 1, ordering="none"),
-        "r1 has no order, but somebody asks for it",
+        "r1 has no order, although a consumer needs it",
     ),
     "ranges for a key": (
         lambda p: with_region(p, 0, ordering="contiguous"),

@@ -122,7 +122,7 @@ def test_a_function_is_lowered_once():
 def test_a_function_without_source_is_refused():
     made = eval("lambda x: x")
 
-    with pytest.raises(LoweringError, match="not at hand"):
+    with pytest.raises(LoweringError, match="not available"):
         lower(made)
 
 

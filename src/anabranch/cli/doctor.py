@@ -67,9 +67,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "doctor",
-        help="find out what this machine lacks, and how to mend it",
+        help="find out what this machine lacks, and how to fix it",
         description="Look at Python, Java, Spark and its workers, and at the files, "
-        "brokers and databases of a program, and say how to mend what is wrong.",
+        "brokers and databases of a program, and say how to fix what is wrong.",
         epilog=EXAMPLES,
     )
     parser.add_argument(

@@ -132,7 +132,7 @@ def format_count(count: int, noun: str) -> str:
 
 _STOPPED: dict[Written, str] = {
     "nothing": "stopped early, so there is no output in files",
-    "a part": "stopped early; run the same command again to go on",
+    "a part": "stopped early; run the same command again to continue",
     "all so far": "stopped; the output holds everything up to here",
 }
 
@@ -160,7 +160,7 @@ def summarise(job: Job, on: str, show: int) -> Iterator[str]:
             continue
         if isinstance(op.kind, WriteFiles) and job.written == "a part":
             kept = f"the checkpoint keeps {format_count(count, 'item')}"
-            yield f"  {op.kind.path} is not complete: {kept}; run it again to go on"
+            yield f"  {op.kind.path} is not complete: {kept}; run it again to continue"
             continue
         yield f"  {_place(op)}: {format_count(count, 'item')}"
         yield from (f"    {line}" for line in _look(op, show))

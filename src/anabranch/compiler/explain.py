@@ -14,7 +14,7 @@ from anabranch.operators.blocks import Block
 from anabranch.plan.plan import Plan, Reason, Region, Sequential
 
 WIDTH = 88
-REWRITE = "Kept in a scan or an Operator, it would hold up nobody else."
+REWRITE = "Kept in a scan or an Operator, it would not hold up anything else."
 
 _FIRST_JOINTS = {
     "parallel_source": "every replica reads a part of the source",

@@ -50,7 +50,7 @@ class ConnectorSink(External):
         if self._last is not None and type(self._last) is not int:
             msg = (
                 f"{self._describe} must return from open the last epoch that was "
-                f"committed, or None; it gave {self._last!r}; return a whole number"
+                f"committed, or None; it returned {self._last!r}; return a whole number"
             )
             raise OutputError(msg)
         if new and self._last:
@@ -62,7 +62,8 @@ class ConnectorSink(External):
             self.close()
         msg = (
             f"{self._describe} must return from open the last epoch of this job, which "
-            f"is new and has none; it gave {self._last}; store the number under the name "
+            f"is new and has none; it returned {self._last}; store the number under "
+            "the name "
             f"of the job that open is given"
         )
         raise OutputError(msg)
@@ -96,7 +97,7 @@ class ConnectorSink(External):
         if strange is not None:
             msg = (
                 f"{self._describe} must return from write nothing, or an ab.Malformed "
-                f"for each item that it does not take; it gave {strange!r}; return "
+                f"for each item that it does not take; it returned {strange!r}; return "
                 f"ab.Malformed(item, reason)"
             )
             raise OutputError(msg)

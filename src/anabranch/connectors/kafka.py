@@ -281,7 +281,7 @@ class Topic:
         if error.code() == codes._AUTO_OFFSET_RESET:  # noqa: SLF001 - as above
             msg = (
                 f"must find the messages that it has not read yet; {error.str()}; they "
-                f"were deleted: keep messages for longer, or start anew"
+                f"were deleted: keep messages for longer, or start again"
             )
             raise InputError(msg)
         self._lose_patience(error)

@@ -142,9 +142,9 @@ class Cursor:
         """Refuse a position that a checkpoint cannot save, or an invalid one."""
         if self.position is None:
             msg = (
-                f"{_describe(self._op)} must give the position behind each row; for "
-                f"partition {self.partition!r} it gave None, which means the start; "
-                f"give an offset, or the number of rows so far"
+                f"{_describe(self._op)} must yield the position after each row; for "
+                f"partition {self.partition!r} it yielded None, which means the "
+                "start; yield an offset, or the number of rows so far"
             )
             raise InputError(msg)
         try:
@@ -153,8 +153,8 @@ class Cursor:
         except (TypeError, ValueError, RecursionError):
             pass
         msg = (
-            f"{_describe(self._op)} must give positions that JSON gives back "
-            f"unchanged; for partition {self.partition!r} it gave {self.position!r}; "
+            f"{_describe(self._op)} must yield positions that JSON preserves; for "
+            f"partition {self.partition!r} it gave {self.position!r}; "
             f"make it of numbers, strings, lists and dicts with strings as keys"
         )
         raise InputError(msg)
@@ -162,7 +162,7 @@ class Cursor:
     def _describe_no_pair(self, found: Any) -> InputError:
         return InputError(
             f"{_describe(self._op)} must yield pairs of an item and the position "
-            f"behind it; read({self.partition!r}, ...) gave {found!r}; yield both"
+            f"after it; read({self.partition!r}, ...) gave {found!r}; yield both"
         )
 
     def _describe_failure(self, error: Exception) -> InputError:
@@ -273,7 +273,8 @@ def decode(op: Op, rows: Sequence[tuple[Any, int]]) -> Sequence[tuple[Any, int]]
     if not isinstance(items, list | tuple) or len(items) != len(raw):
         msg = (
             f"{_describe(op)} must return from decode a list with an item for each row; "
-            f"for {len(raw)} rows it gave {items!r}; give ab.Malformed for a bad row"
+            f"for {len(raw)} rows it returned {items!r}; give ab.Malformed for a bad "
+            "row"
         )
         raise InputError(msg)
     decoded = iter(items)
@@ -297,7 +298,7 @@ def births_since_1970(op: Op, rows: Sequence[Any]) -> list[float | None] | None:
     if strange is not None:
         msg = (
             f"{_describe(op)} must return from born_s seconds since 1970, or None; it "
-            f"gave {strange!r}; return a number"
+            f"returned {strange!r}; return a number"
         )
         raise InputError(msg)
     return given
@@ -411,7 +412,7 @@ class Ranges:
                 return end
         msg = (
             f"{_describe(self._op)} must return from offsets the first offset of "
-            f"partition {partition!r} and the one behind its last, or None; it gave "
+            f"partition {partition!r} and its end offset, or None; it returned "
             f"{found!r}; return two whole numbers"
         )
         raise InputError(msg)
@@ -465,8 +466,8 @@ def read_range(op: Op, wanted: OffsetRange, first: int) -> list[tuple[Any, int]]
             behind: Any = cursor.position
             if type(behind) is not int or behind <= wanted.start:
                 msg = (
-                    f"{_describe(op)} must give the offset behind each row, as it has "
-                    f"offsets; read({wanted.partition!r}, {wanted.start}) gave "
+                    f"{_describe(op)} must yield the offset after each row, since it "
+                    f"has offsets; read({wanted.partition!r}, {wanted.start}) gave "
                     f"{behind!r}; yield (row, offset + 1)"
                 )
                 raise InputError(msg)
@@ -587,7 +588,7 @@ class LivePartitions:
             return found
         msg = (
             f"{_describe(self._op)} must return from count_waiting a number of rows, "
-            f"or None; it gave {found!r}; return a whole number"
+            f"or None; it returned {found!r}; return a whole number"
         )
         raise InputError(msg)
 
@@ -664,7 +665,7 @@ def partitions_of(op: Op) -> list[str]:
         return list(found)
     msg = (
         f"{_describe(op)} must return its partitions as a list of different strings; "
-        f"partitions() gave {found!r}; name each partition once"
+        f"partitions() returned {found!r}; name each partition once"
     )
     raise InputError(msg)
 

@@ -292,8 +292,8 @@ class Connection:
         if not self._source.reconnect:
             msg = (
                 f"must be sent the whole stream; the connection to {self._source.place} "
-                f"broke off after row {self.rows_read}: {error}; say reconnect=True to "
-                f"go on when the server is back"
+                f"broke off after row {self.rows_read}: {error}; use reconnect=True "
+                "to continue when the server is back"
             )
             raise InputError(msg) from error
         self._call_again()

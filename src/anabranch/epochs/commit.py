@@ -239,7 +239,7 @@ class Committer:
         except Exception as error:
             msg = (
                 f"a checkpoint must be whole; {path} cannot be read: {error!r}; start "
-                f"anew with an empty directory, or put the file back"
+                "again with an empty directory, or put the file back"
             )
             raise CheckpointError(msg) from error
         return failures, sunk

@@ -513,11 +513,11 @@ def why_not_overlap(layout: SparkLayout) -> str | None:
     if any(unit.in_driver for unit in layout.units):
         return "what the driver runs of an epoch cannot be taken back"
     if any(unit.period > 1 for unit in layout.units):
-        return "a group of items may go on in the next epoch"
+        return "a group of items may continue in the next epoch"
     inside = (layout.graph[name] for unit in layout.units for name in unit.operators)
     kernels = [kernel_of(op) for op in inside if op.inputs]
     if any(kernel.find_shared(kernel.open()) is not None for kernel in kernels):
-        return "where a clock stands is known when its epoch is over"
+        return "the clock is known only when its epoch is over"
     return None
 
 

@@ -396,8 +396,9 @@ class StagedOutput(FileOutput):
                 self._columns.resume(sorted(parts, key=lambda part: part.name))
         except OutputError as error:
             msg = (
-                f"a job must go on with the columns that its output has; sink "
-                f"{self.op.name!r} ({self.op.site}): {error}, or start anew with an empty "
+                f"a job must continue with the columns of its output; sink "
+                f"{self.op.name!r} ({self.op.site}): {error}, or start again with an "
+                "empty "
                 f"checkpoint and another output"
             )
             raise CheckpointError(msg) from None
@@ -427,7 +428,7 @@ class StagedOutput(FileOutput):
     def _describe_part(self, path: Location, why: str) -> CheckpointError:
         return CheckpointError(
             f"an output must stay as it was written; {path} of {self.op.name!r} "
-            f"({self.op.site}) is damaged: {why}; put it back, or start anew with an "
+            f"({self.op.site}) is damaged: {why}; put it back, or start again with an "
             f"empty checkpoint and another output"
         )
 
@@ -448,8 +449,8 @@ class StagedOutput(FileOutput):
 
     def _incomplete(self) -> CheckpointError:
         return CheckpointError(
-            f"an output must stay as it is while its job can go on; parts of "
-            f"{self.path} are missing; put them back, or start anew with an empty "
+            f"an output must stay as it is while its job can continue; parts of "
+            f"{self.path} are missing; put them back, or start again with an empty "
             f"checkpoint and another output"
         )
 

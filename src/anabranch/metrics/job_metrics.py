@@ -60,7 +60,7 @@ class Journal:
             try:
                 self._told(change)
             except Exception:
-                _LOGGER.exception("on_decision failed; the job goes on")
+                _LOGGER.exception("on_decision failed; the job continues")
         return change
 
     def amend(self, change: Adaptation, effect: str) -> None:

@@ -327,7 +327,7 @@ def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
             e for e in leaving if not _is_unordered(look.graph[e.consumer.operator])
         ]
         if region.ordering == "none" and (ordered or asked or not (ends or leaving)):
-            yield f"{region.name} has no order, but somebody asks for it"
+            yield f"{region.name} has no order, although a consumer needs it"
         before, after = look.before(region), look.after(region)
         fed_by_shuffle = any(one.last_joint == "shuffle" for one in before)
         if region.first_joint == "shuffle" and not fed_by_shuffle:

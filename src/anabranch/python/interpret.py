@@ -368,7 +368,7 @@ class CallFollower(AbstractInterpreter):
             try:
                 code = lower(function)
             except LoweringError:
-                text = f"the source of {function.__qualname__} is not at hand"
+                text = f"the source of {function.__qualname__} is not available"
                 return note_unknown_code(self, text, here)
         if code.coroutine:
             return note_unknown_code(self, f"{code.name} is async", here)

@@ -148,7 +148,7 @@ class _ClassBody:
         inner = made.function
         code = self._codes.get(inner.node)  # type: ignore[call-overload]
         if code is None:
-            msg = f"the source of {inner.name} is not at hand"
+            msg = f"the source of {inner.name} is not available"
             raise NotBuiltError(msg)
         given = {each.name: _literal(each.value, self._code) for each in made.defaults}
         late = tuple(given[name] for name in inner.parameters if name in given)

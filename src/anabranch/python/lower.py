@@ -81,7 +81,7 @@ def lower(function: types.FunctionType) -> Function:
     code = function.__code__
     node = node_of(code)
     if node is None:
-        msg = f"the source of {function.__name__} is not at hand"
+        msg = f"the source of {function.__name__} is not available"
         raise LoweringError(msg)
     return _lower_once(node, code.co_filename, frozenset(code.co_freevars))
 

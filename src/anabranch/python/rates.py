@@ -282,7 +282,7 @@ def push_of(op: Op) -> Rated | None:
 def _count_outputs(op: Op, function: Any, name: str) -> Rated:
     source = lower_callable(function)
     if source is None:
-        text = f"the source of {name} is not at hand, so it may give any number"
+        text = f"the source of {name} is not available, so it may give any number"
         return Rated(ANY, Evidence("rate", text, op.site.file, op.site.line))
     push, line = count_outputs(source.code, _helpers_of(source.function))
     most = "any number of" if push.most is None else str(push.most)

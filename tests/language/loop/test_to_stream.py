@@ -630,7 +630,7 @@ def test_a_function_without_source_is_refused():
     names = {"ab": ab}
     exec("@ab.to_stream\ndef f():\n    pass", names)
 
-    with pytest.raises(LoopError, match="its source is not at hand"):
+    with pytest.raises(LoopError, match="its source is not available"):
         names["f"].stream()
 
 

@@ -49,7 +49,7 @@ def read_function(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
     """Return the syntax tree of a function; refuse one whose tree is incomplete."""
     node = node_of(function.__code__)
     if node is None or isinstance(node, ast.AsyncFunctionDef):
-        msg = f"the source of {function.__name__} is not at hand"
+        msg = f"the source of {function.__name__} is not available"
         raise RefusedError(msg)
     if isinstance(node, ast.Lambda):
         if is_generator(function):

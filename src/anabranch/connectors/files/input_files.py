@@ -99,7 +99,7 @@ def why_no_file(path: Location) -> InputError | None:
         if path.is_symlink() and not path.exists():
             what = f"a link to {path.readlink()}, which leads nowhere"
     return InputError(
-        f"{path} must be a file; it is {what}; remove it, mend it, or give it a name "
+        f"{path} must be a file; it is {what}; remove it, fix it, or give it a name "
         f"that begins with _ or ."
     )
 

@@ -351,7 +351,9 @@ class SparkRun(RunningThread):
         if self._checkpoint is not None:
             why = "what it remembers would not be in the checkpoint"
         if why is not None:
-            error.add_note(f"the job cannot go on with the operator sequential: {why}")
+            error.add_note(
+                f"the job cannot continue with the operator sequential: {why}"
+            )
             raise error
         for one in found:
             sharing = (one.operator, *epochs.find_sharing(one))

@@ -151,9 +151,9 @@ def refuse_untrusted(directory: Location, seal: Seal) -> None:
         why = why_not_private(path) if path.exists() else None
         if why is not None:
             msg = (
-                f"a checkpoint is unpickled, so nobody but its user may be able to "
-                f"write to it; {path}: {why}; if you trust everybody who could, take "
-                f"their right away (chmod -R go-w {directory}); or set {KEY_VARIABLE} "
+                "a checkpoint is unpickled, so only its user may have write access; "
+                f"{path}: {why}; if you trust the others, remove their access (chmod "
+                f"-R go-w {directory}); or set {KEY_VARIABLE} "
                 f"from the first run on"
             )
             raise CheckpointError(msg)
@@ -375,8 +375,8 @@ class Checkpoint:
         if not path.exists():
             if find_epochs(self.directory):
                 msg = (
-                    f"a checkpoint must say of which program it is; {path} is missing; "
-                    f"put it back, or start anew with an empty directory"
+                    f"a checkpoint must name its program; {path} is missing; "
+                    f"put it back, or start again with an empty directory"
                 )
                 raise CheckpointError(msg)
             identity = uuid.uuid4().hex[:12]
@@ -390,7 +390,8 @@ class Checkpoint:
             additions = suggest_additions(found["program"], told)
         except (KeyError, TypeError, AttributeError) as error:
             msg = (
-                f"a checkpoint must be whole; {path} is damaged ({error!r}); start anew "
+                f"a checkpoint must be whole; {path} is damaged ({error!r}); start "
+                "again "
                 f"with an empty directory, or put the file back"
             )
             raise CheckpointError(msg) from error
@@ -399,7 +400,7 @@ class Checkpoint:
             msg = (
                 f"a checkpoint can only be used by the program that made it; "
                 f"{self.directory} was made by another one:\n{lines}\n"
-                f"take these changes back, or start anew with an empty directory"
+                f"take these changes back, or start again with an empty directory"
                 f"{self._describe_way_out(additions)}"
             )
             raise CheckpointError(msg)
@@ -415,7 +416,8 @@ class Checkpoint:
         words = " ".join(f"--add {shlex.quote(one)}" for one in additions)
         return (
             f"; for added attributes, which must have defaults, copy it with `anabranch "
-            f"checkpoint migrate {self.directory} {words} -o NEW` and go on with the copy"
+            f"checkpoint migrate {self.directory} {words} -o NEW` and continue with "
+            "the copy"
         )
 
     def _describe(self, described: Mapping[str, Any]) -> None:

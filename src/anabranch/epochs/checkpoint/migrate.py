@@ -152,7 +152,7 @@ def refuse_addition(program: Mapping[str, Any], addition: Addition) -> None:
             msg = (
                 f"the rows of an output must have the same columns; sink {sink!r} "
                 f"({one['kind']}) has written {name} without {attribute!r}; have it write "
-                f"another type, or start anew with an empty checkpoint"
+                f"another type, or start again with an empty checkpoint"
             )
             raise CheckpointError(msg)
 

@@ -452,7 +452,7 @@ def read_program(directory: Location, seal: Seal) -> dict[str, Any]:
     except (OSError, ValueError, AttributeError) as error:
         msg = (
             f"a checkpoint has a program.json; {path} cannot be read: {error}; name the "
-            f"directory of a checkpoint, or start anew with an empty one"
+            f"directory of a checkpoint, or start again with an empty one"
         )
         raise CheckpointError(msg) from error
     if kind not in _READABLE:
@@ -467,8 +467,8 @@ def read_program(directory: Location, seal: Seal) -> dict[str, Any]:
         kind in _SEALED and not has_digest
     ):
         msg = (
-            f"a checkpoint must be whole; {path} does not say of which program it is, or "
-            f"has no digest; start anew with an empty directory, or put the file back"
+            f"a checkpoint must be whole; {path} does not name its program, or has no "
+            "digest; start again with an empty directory, or put the file back"
         )
         raise CheckpointError(msg)
     return found

@@ -164,5 +164,5 @@ def describe_damage(path: Location, why: object) -> CheckpointError:
     """Return the error that names a damaged checkpoint file."""
     return CheckpointError(
         f"a checkpoint must be whole; {path} cannot be read: {why}; "
-        f"start anew with an empty directory, or put the file back"
+        f"start again with an empty directory, or put the file back"
     )

@@ -101,9 +101,7 @@ class DurableCopy:
         record = read_record(self.directory, self.committed.epoch, self.seal)
         unit, number = self.unit, self.bucket
         if record.stamp != self.committed or record.version_of(unit, number) != version:
-            msg = (
-                f"{self.directory} is used by another run; only one at a time may go on"
-            )
+            msg = f"{self.directory} is used by another run; only one may run at a time"
             raise CheckpointError(msg)
         usable = [
             one for one in bucket.versions if record.leads_from(unit, number, one)

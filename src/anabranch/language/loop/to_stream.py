@@ -94,7 +94,7 @@ class Loop:
         place = LoopPlace(path_to_show(code.co_filename), self._function.__name__)
         node, parsed = node_of(code), file_of(code.co_filename)
         if parsed is None or not isinstance(node, ast.FunctionDef):
-            reason = "its source is not at hand, so its stages cannot be found"
+            reason = "its source is not available, so its stages cannot be found"
             fix = "put it into a file, as a plain function"
             raise place.refuse(code.co_firstlineno, reason, fix)
         loop = read_loop(node, place, names_of(self._function))
