@@ -38,7 +38,7 @@ from anabranch.epochs.division import (
     widths,
     work_of,
 )
-from anabranch.epochs.intake.intake import Piece
+from anabranch.epochs.intake.intake import Piece, SurveyPiece
 from anabranch.epochs.layout import (
     MOST_UNDER_WAY,
     SparkLayout,
@@ -378,10 +378,10 @@ class Epochs:
         for source, parts in pieces.items():
             unit = self._layout.unit_of[source]
             channels = self._division.channels[unit.number]
-            for index, piece in enumerate(parts):
-                place = unit.number, index * channels // len(parts)
+            for channel, some in deal_out(parts, channels).items():
+                place = unit.number, channel
                 share = shares.get(place, Share())
-                shares[place] = replace(share, pieces=(*share.pieces, piece))
+                shares[place] = replace(share, pieces=(*share.pieces, *some))
         return shares
 
     @property
@@ -1059,6 +1059,24 @@ def _rise(seconds: float, more: int, usual_s: float) -> float:
     (0.002, 0.03)
     """
     return min(max(seconds / more, LEAST_S), usual_s) if more else usual_s
+
+
+def deal_out(pieces: Sequence[Piece], channels: int) -> dict[int, list[Piece]]:
+    """Return the pieces of each replica: of its rows, and of those to survey.
+
+    >>> rows = [Piece("in", first, 10) for first in (1, 11)]
+    >>> surveys = [SurveyPiece("in", 1, 0, "in.csv", 0, 64, 64)]
+    >>> dealt = deal_out([*rows, *surveys], 2)
+    >>> [[piece.first for piece in dealt[n]] for n in range(2)]
+    [[1, 1], [11]]
+    """
+    dealt: dict[int, list[Piece]] = {}
+    surveys = [piece for piece in pieces if isinstance(piece, SurveyPiece)]
+    rows = [piece for piece in pieces if not isinstance(piece, SurveyPiece)]
+    for some in (rows, surveys):
+        for index, piece in enumerate(some):
+            dealt.setdefault(index * channels // len(some), []).append(piece)
+    return dealt
 
 
 def _count_rows(pieces: Mapping[str, list[Piece]]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeAlias
@@ -243,7 +243,7 @@ class FileIntake(Intake):
             return pieces
         size = sum(piece.end - piece.start for piece in taken)
         spans = self._surveys.ask(self._file, self._offset, size, parts)
-        return [*mix(pieces, [self._make_survey(taken[0], one) for one in spans])]
+        return [*pieces, *(self._make_survey(taken[0], one) for one in spans)]
 
     def _make_survey(self, beside: Piece, span: SurveySpan) -> SurveyPiece:
         return SurveyPiece(self._source, beside.first, 0, **vars(span))
@@ -569,19 +569,6 @@ class ParquetIntake(Intake):
             check_look(self._files[self._file], position["look"])
         if self._at and not self.ended and self._length() < self._at:
             raise shrunk(str(self._files[self._file]), self._at, self._length(), "rows")
-
-
-def mix(pieces: Sequence[Piece], others: Sequence[Piece]) -> Iterator[Piece]:
-    """Return both, spread evenly over each other, so that tasks have some of each.
-
-    >>> [*mix("abcd", "xy")]
-    ['a', 'b', 'x', 'c', 'd', 'y']
-    """
-    left = iter(others)
-    for number in range(len(pieces)):
-        yield pieces[number]
-        due = len(others) * (number + 1) // len(pieces)
-        yield from itertools.islice(left, due - len(others) * number // len(pieces))
 
 
 def _add_file(
