@@ -153,10 +153,14 @@ def find_slots(kind: type) -> list[str]:
     ...     __slots__ = ("left", "__right")
     >>> sorted(find_slots(Pair))
     ['_Pair__right', 'left']
+    >>> from types import SimpleNamespace
+    >>> find_slots(SimpleNamespace)
+    []
     """
     return [
         name
         for base in reversed(kind.__mro__)
+        if "__slots__" in vars(base)  # members of a class in C may be read-only
         for name, entry in vars(base).items()
         if isinstance(entry, MemberDescriptorType)
     ]

@@ -211,6 +211,8 @@ def _hand_on(
         for each in op.inputs:
             arriving |= handed.get(each.operator, {})
         at = Place(op.site.file, op.site.line)
+        if changed and isinstance(op.kind, Lookup):
+            found[op.name].append(_findings_of_table(op.kind, changed, at))
         if arriving and not found[op.name]:
             found[op.name].append(Findings(connector=True))
         for one in found[op.name] if arriving else ():
@@ -230,6 +232,15 @@ def _hand_on(
             listed = items if isinstance(items, list | tuple) else ()
             held = find_held(listed, changed)
             handed[op.name] |= {id(each): each for each in held}
+
+
+def _findings_of_table(kind: Lookup, changed: Any, at: Place) -> Findings:
+    """Return the findings about a table whose values go into items."""
+    found = Findings()
+    for each in find_held([*kind.table.values(), *kind.default], changed):
+        found.touch("its table", each, at)
+        found.hands_on[id(each)] = each
+    return found
 
 
 def _can_change(arrival: Arrival) -> bool:
