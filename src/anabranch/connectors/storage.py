@@ -402,8 +402,7 @@ def why_not_deciding(path: str) -> str | None:
     >>> why_not_deciding("s3://jobs/vwap") is None
     True
     >>> why_not_deciding("hdfs://name:8020/jobs")
-    "'hdfs://name:8020/jobs' is in a store that cannot decide which of two jobs "
-    "continues (abfs, abfss, gs, local, s3 can)"
+    "'hdfs://name:8020/jobs' is in a store that cannot decide which of two jobs continues (abfs, abfss, gs, local, s3 can)"
     """
     scheme = locate(path).parts[0].partition(":")[0]
     if scheme in _DECIDING:

@@ -466,7 +466,7 @@ def _read_off(
 ) -> Forwarded:
     source = None if function is None else lower_callable(function)
     if source is None:
-        text = "the source is not available, so no attribute counts as forwards_in"
+        text = "the source is not available, so no attribute counts as forwarded"
         return Forwarded(NOTHING, _evidence(op, None, text))
     several, named = source.code.varying
     by_name = {*source.code.keyword_only, named}
