@@ -284,7 +284,39 @@ def one_name_twice(x: float) -> float:
     return x
 
 
+class Counter:
+    """Counts how often it is asked for anything."""
+
+    asked = 0
+
+    def __index__(self):
+        Counter.asked += 1
+        return 0
+
+    def __bool__(self):
+        Counter.asked += 1
+        return True
+
+
+COUNTER = Counter()
+
+
+def element_at_an_object(x: float) -> float:
+    return x + [1.0, 2.0][COUNTER]
+
+
+def slice_up_to_an_object(x: float) -> float:
+    return x + sum([1.0, 2.0][:COUNTER])
+
+
+def true_object(x: float) -> float:
+    return x if COUNTER else -x
+
+
 REFUSED = {
+    element_at_an_object: "takes a Counter as an index",
+    slice_up_to_an_object: "takes a Counter as an index",
+    true_object: "asks whether a Counter is true",
     one_name_twice: "assigns a name twice",
     by_float: "by a float, which raises TypeError",
     by_guarded_float: "by a float, which raises TypeError",

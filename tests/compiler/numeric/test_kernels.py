@@ -138,6 +138,21 @@ def test_tracing_changes_nothing_of_the_users():
     assert [1.0] == refused.KEPT
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        refused.element_at_an_object,
+        refused.slice_up_to_an_object,
+        refused.true_object,
+    ],
+)
+def test_tracing_runs_no_special_method_of_the_users(function):
+    with pytest.raises(RefusedError):
+        make_kernel(single(function), layout_of(float))
+
+    assert 0 == refused.Counter.asked
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan", "atan", "exp", "log", "sqrt"])
 def test_functions_of_math_agree_to_the_last_bit(name):
     function = getattr(math, name)

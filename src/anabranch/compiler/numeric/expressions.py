@@ -213,8 +213,8 @@ class ExpressionTracer(Calling):
             fields = value.type._fields  # type: ignore[attr-defined]
             if node.attr in fields:
                 return value.values[fields.index(node.attr)]
-        elif isinstance(value, types.ModuleType) and hasattr(value, node.attr):
-            return getattr(value, node.attr)
+        elif isinstance(value, types.ModuleType) and node.attr in vars(value):
+            return vars(value)[node.attr]  # a `__getattr__` of the program is not run
         msg = f"uses .{node.attr} of a {describe_value(value)}"
         raise RefusedError(msg)
 
@@ -239,7 +239,11 @@ class ExpressionTracer(Calling):
         if isinstance(node, ast.Slice):
             parts = (node.lower, node.upper, node.step)
             return slice(*(p and self._index(p, frame) for p in parts))
-        return self.value(node, frame)
+        index = self.value(node, frame)
+        if index is not None and not is_number(index):  # `__index__` is not run
+            msg = f"takes a {describe_value(index)} as an index"
+            raise RefusedError(msg)
+        return index
 
     def _listcomp(self, node: ast.ListComp, frame: CallFrame) -> Any:
         return self._own(self._make_list(node.elt, node.generators, frame), frame)

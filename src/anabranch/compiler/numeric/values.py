@@ -513,8 +513,13 @@ def as_int(trace: Trace, value: Any) -> str:
 
 def truth(trace: Trace, value: Any) -> Any:
     """Return the truth of a value: a bool, known or not."""
+    if isinstance(value, TracedRecord):
+        return bool(value.values)
     if not isinstance(value, Symbol):
-        return bool(value.values if isinstance(value, TracedRecord) else value)
+        if type(value) not in (*KIND_OF, type(None), str, list, tuple, range):
+            msg = f"asks whether a {describe_value(value)} is true"
+            raise RefusedError(msg)
+        return bool(value)
     match value.kind:
         case "bool":
             return value
