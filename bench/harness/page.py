@@ -136,7 +136,7 @@ def is_missed(claim: Mapping[str, Any]) -> bool:
 
 def row(claim: Mapping[str, Any]) -> list[str]:
     """Return a claim as cells."""
-    unit = "" if claim["unit"] == "times" else f" {claim['unit']}"
+    unit = "" if claim["unit"] in ("times", "") else f" {claim['unit']}"
     spread = ""
     if claim["low"] is not None:
         spread = f"{claim['low']:.3g} to {claim['high']:.3g}"

@@ -12,10 +12,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from math import isfinite
 from typing import Any
 
 import anabranch as ab
-from bench.latency.report import table
+from bench.harness.timing import Claim
+from bench.latency.report import hold, table
 
 SETTLING_S = 10.0
 RISE = (1.5, 2.5)
@@ -170,6 +172,19 @@ class Bar:
             return self.found >= self.least
         return self.most is not None and self.found <= self.most
 
+    def claim(self, where: str) -> Claim:
+        """Return the line of docs/results.md; all items count, from birth."""
+        found = self.found if isfinite(self.found) else None
+        why = "" if found is not None else "it never came"
+        return Claim(
+            f"{where}: {self.what}",
+            found,
+            unit="",
+            at_least=self.least,
+            at_most=self.most,
+            remark=why,
+        )
+
     def row(self) -> list[Any]:
         bar = f">= {self.least:g}" if self.least is not None else f"<= {self.most:g}"
         return [self.what, self.found, bar, "met" if self.met else "missed"]
@@ -211,6 +226,8 @@ def show(title: str, trace: Trace, ours: Run, theirs: Run, fixed: Sequence[Run])
     """Print what was found of all settings, and whether the bars were met."""
     rows = [run.row(trace) for run in (ours, theirs, *fixed)]
     table(title, HEAD, rows)
-    found = [bar.row() for bar in bars(trace, ours, theirs, fixed)]
+    held = bars(trace, ours, theirs, fixed)
+    hold([bar.claim(title) for bar in held])
+    found = [bar.row() for bar in held]
     table("bars", ["predictive", "found", "bar", ""], found)
     return {"rows": rows, "bars": found, "best": best_fixed(trace, fixed).name}

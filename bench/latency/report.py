@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bench.harness.timing import Table, record
+from bench.harness.timing import Claim, Table, record
 
 OUT = Path("out")
 
@@ -33,11 +33,18 @@ def keep(name: str, results: Mapping[str, Any]) -> None:
     OUT.mkdir(exist_ok=True)
     text = json.dumps(results, indent=2)
     (OUT / f"{name}.json").write_text(text, encoding="utf-8")
-    record(name, tables=_shown)
+    record(name, _claims, _shown)
     _shown.clear()
+    _claims.clear()
+
+
+def hold(claims: Sequence[Claim]) -> None:
+    """Add claims to the record."""
+    _claims.extend(claims)
 
 
 _shown: list[Table] = []  # for the record
+_claims: list[Claim] = []
 
 
 def plot(
