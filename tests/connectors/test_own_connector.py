@@ -8,6 +8,7 @@ import json
 import sqlite3
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def shop(tmp_path, monkeypatch):
 def orders(tmp_path):
     """A database with orders of two shops; returns its path."""
     path = str(tmp_path / "orders.db")
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, shop, price)")
         rows = [("ns"[n % 2], n) for n in range(100)]
         db.executemany("INSERT INTO orders (shop, price) VALUES (?, ?)", rows)
@@ -58,7 +59,7 @@ def orders(tmp_path):
 
 
 def sold(path):
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         return db.execute("SELECT shop, price FROM sold ORDER BY rowid").fetchall()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import closing
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -76,7 +77,8 @@ class Lake:
     def table(self):
         if self.kind == "delta":
             return deltalake.DeltaTable(self.path)
-        return iceberg.load_catalog(**self.catalog).load_table("shop.trades")
+        with closing(iceberg.load_catalog(**self.catalog)) as catalog:
+            return catalog.load_table("shop.trades")
 
     @property
     def rows(self) -> list[tuple]:
@@ -101,7 +103,10 @@ class Lake:
 
     def remove(self, symbol: str) -> None:
         predicate = f"symbol = '{symbol}'"
-        self.table.delete(predicate)
+        table = self.table
+        table.delete(predicate)
+        if self.kind == "iceberg":
+            table.catalog.close()
 
 
 @pytest.fixture(params=["delta", "iceberg"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -27,6 +28,15 @@ def _load_catalog(options: tuple[tuple[str, str], ...]) -> Any:
     given = dict(options)
     name = given.pop("name", None)
     return require("pyiceberg.catalog", "iceberg").load_catalog(name, **given)
+
+
+def _load_table(options: tuple[tuple[str, str], ...], name: str) -> Any:
+    """Return a table of the catalog, whose connections are closed again.
+
+    A table uses its catalog only to commit.
+    """
+    with closing(_load_catalog(options)) as catalog:
+        return catalog.load_table(name)
 
 
 def _errors() -> Any:
@@ -91,7 +101,7 @@ class IcebergSource(TableSource):
 
     def _open(self) -> Any:
         try:
-            return _load_catalog(self.options).load_table(self.table)
+            return _load_table(self.options, self.table)
         except (_errors().NoSuchTableError, ValueError, OSError) as error:
             msg = (
                 f"must find the Iceberg table {self.table}; {error}; check its "
@@ -129,7 +139,7 @@ class IcebergSink(TableSink):
                 raise self._describe_failure(error) from error
 
     def _commit(self, table: Any, rows: Any, epoch: int) -> None:
-        with table.transaction() as transaction:
+        with closing(table.catalog), table.transaction() as transaction:
             transaction.set_properties({self._property: str(epoch)})
             if self.by:
                 transaction.upsert(rows, join_cols=list(self.by))
@@ -137,14 +147,14 @@ class IcebergSink(TableSink):
                 transaction.append(rows)
 
     def _create(self, rows: Any) -> Any:
-        catalog = _load_catalog(self.options)
-        catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
-        return catalog.create_table_if_not_exists(self.table, schema=rows.schema)
+        with closing(_load_catalog(self.options)) as catalog:
+            catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
+            return catalog.create_table_if_not_exists(self.table, schema=rows.schema)
 
     def _find_table(self) -> Any:
         """Return the current table; None if there is none."""
         try:
-            return _load_catalog(self.options).load_table(self.table)
+            return _load_table(self.options, self.table)
         except (_errors().NoSuchTableError, _errors().NoSuchNamespaceError):
             return None
         except (ValueError, OSError) as error:

@@ -233,10 +233,13 @@ class StorePath:
     def replace(self, target: StorePath) -> None:
         """Copy the file to another place of the same store, and delete it here."""
         store, path = self._place
-        if not self.is_file():
-            raise FileNotFoundError(2, os.strerror(2), str(self))
         target.parent.mkdir()
-        store.copy_file(path, target._place[1])
+        try:  # asking first whether it is there would be another request for each part
+            store.copy_file(path, target._place[1])
+        except OSError as error:
+            if self.is_file():
+                raise
+            raise FileNotFoundError(2, os.strerror(2), str(self)) from error
         self.unlink(missing_ok=True)
 
     def remove_tree(self) -> None:
