@@ -61,7 +61,20 @@ def describe_differences(golden, now):
 
 # From Python 3.12 on `sum` makes up for rounding, and so do the means of windows; these
 # outputs differ in their last bits. On 3.11 -> later.
-SINCE_3_12 = {"a537370a8b04d0f8": "0cc65d8d0a0ccf79"}
+SINCE_3_12 = {
+    "93aebe8c7a4ef137": "0dba3ac1e8429113",
+    "b05ec4330a532862": "292f07656f9da9a7",
+    "a537370a8b04d0f8": "0cc65d8d0a0ccf79",
+    "088c203f8ba041e7": "5d40b1a71a172a66",
+    "0d3e593379da6055": "b799a668d60181b4",
+    "cd0c4d1bfcdf5186": "0a3c5f3db602e037",
+    "f52d4712ea914151": "4ed8df0dc5e40906",
+    "e165ddb86e6c0a66": "9e01b0227473efff",
+}
+OTHER_PLANS = {  # whose plans are of Python 3.11
+    "decoder.program",  # its sums are too long to compile where they make up for rounding
+    "nexmark.program",  # a text of two lines counts as another one
+}
 
 
 def fit_to_python(text):
@@ -88,7 +101,11 @@ def test_applications_have_the_plans_and_outputs_of_the_golden_set(tmp_path, eve
         left_out = NEEDS_OPENCV
         golden = {n: t for n, t in golden.items() if n.split(".")[0] not in left_out}
     chosen = dict(list(golden.items())[::every])
-    assert_golden(chosen, read_apps(tmp_path))
+    now = read_apps(tmp_path)
+    for name in OTHER_PLANS if sys.version_info >= (3, 12) else ():
+        chosen.pop(name, None)
+        now.pop(name, None)
+    assert_golden(chosen, now)
 
 
 @pytest.mark.parametrize("every", [15, pytest.param(1, marks=pytest.mark.long)])
