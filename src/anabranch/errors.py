@@ -48,10 +48,8 @@ class Fault:
     line: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.file}:{self.line}: operator {self.operator!r}: {self.text}; "
-            f"{self.fix}"
-        )
+        whose = f"operator {self.operator!r}: " if self.operator else ""
+        return f"{self.file}:{self.line}: {whose}{self.text}; {self.fix}"
 
 
 class GraphError(AnabranchError):
@@ -70,7 +68,7 @@ class GraphError(AnabranchError):
 
 
 class ArgumentError(AnabranchError, ValueError):
-    """An argument of `run`, `start`, `latency` or `dead_letter` cannot be used."""
+    """An argument cannot be used: of `run`, `start`, a goal, or an operator."""
 
     code = "AB11"
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from anabranch.graph.site import call_site
 from anabranch.graph.types import find_made_type
 from anabranch.language.drafts import Draft
-from anabranch.language.stream import Stream, gather, names_of
+from anabranch.language.stream import Stream, gather, name_of, names_of, stream_of
 from anabranch.operators.blocks import Collect, Deal, Duplicate, RoundRobin
 from anabranch.operators.stateless import Barrier, Merge, Union
 
@@ -75,7 +75,10 @@ def split_join(
                 Stream(draft, port, stream.key, stream.type)
                 for port in range(len(branches))
             ]
-        outputs = [branch(s) for branch, s in zip(branches, inputs, strict=True)]
+        outputs = [
+            stream_of(branch(s), "the result of a branch of a split_join")
+            for branch, s in zip(branches, inputs, strict=True)
+        ]
         types = {output.type for output in outputs}
         made = types.pop() if len(types) == 1 else None
         joined = tuple((output.draft, output.port) for output in outputs)
@@ -122,7 +125,7 @@ def merge(
     >>> [t.ts for t in ab.testing.outputs(ab.merge(one, two, by="ts"))]
     [1, 2, 3, 4]
     """
-    kind = Merge(by, names_of(on))
+    kind = Merge(name_of(by, "by"), names_of(on))
     return gather(kind, streams, _common_type(streams), name, kind.on)
 
 
@@ -158,5 +161,5 @@ def fuse(*streams: Stream) -> None:
 
 
 def _common_type(streams: Sequence[Stream]) -> Any:
-    types = {stream.type for stream in streams}
+    types = {stream_of(stream, "each input").type for stream in streams}
     return types.pop() if len(types) == 1 else None

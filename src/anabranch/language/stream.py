@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -467,7 +468,7 @@ class Stream(Endings):
         Row(end=20, user='ada', n=1)
         """
         silence: Any = idle if idle is None else duration_of(idle)
-        kind = EventTime(on, duration_of(lateness), late, unit, idle=silence)
+        kind = EventTime(name_of(on), duration_of(lateness), late, unit, idle=silence)
         made = self._then(kind, self.type, name)
         return replace(made, clock=StreamClock(on, unit, late))
 
@@ -642,7 +643,7 @@ class Stream(Endings):
             )
             raise ArgumentError(msg)
         kind = Join(
-            on=(on,) if isinstance(on, str) else tuple(on),
+            on=names_of(on),
             left_window=_as_window(left_window),
             right_window=_as_window(right_window),
             match=match,
@@ -711,7 +712,7 @@ class Stream(Endings):
         >>> ab.testing.outputs(named)
         [('Acme', 5), ('?', 7)]
         """
-        by = (on,) if isinstance(on, str) else tuple(on)
+        by = names_of(on)
         if not by:
             msg = f"{call_site()}: lookup needs a key; name its attributes in on="
             raise ArgumentError(msg)
@@ -818,7 +819,7 @@ class Stream(Endings):
         given = Stream(
             Draft(Given(), (), self.key, self.type, site, None), 0, self.key, self.type
         )
-        result = body(given)
+        result = stream_of(body(given), "the result of an iterate body")
         sink = result.to_list()
         kind = Iterate(build_graph([sink]), rounds, until)
         return self._then(kind, result.type, name)
@@ -833,6 +834,10 @@ class WindowedStream:
 
     def __repr__(self) -> str:
         return f"<WindowedStream {self.window.text} on {self.stream!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        msg = f"a window has no {name}; aggregate it first: .window(...).aggregate(f)"
+        raise AttributeError(msg)
 
     def aggregate(
         self,
@@ -895,6 +900,7 @@ def gather(
     key: tuple[str, ...] = (),
 ) -> Stream:
     """Return the stream of an operator with several inputs."""
+    streams = [stream_of(one, f"each input of {kind.label}") for one in streams]
     inputs = tuple((stream.draft, stream.port) for stream in streams)
     keys = {stream.key for stream in streams}
     kept = keys.pop() if len(keys) == 1 else ()
@@ -947,9 +953,29 @@ def _as_window(window: Window | int | None) -> Window:
     return Window(count=window) if isinstance(window, int) else window
 
 
-def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one name or several as a tuple."""
-    return (names,) if isinstance(names, str) else tuple(names)
+def names_of(names: str | Sequence[str], option: str = "on") -> tuple[str, ...]:
+    """Return one name or several as a tuple; refuse anything else."""
+    several = isinstance(names, Sequence) and not isinstance(names, str)
+    return tuple(name_of(one, option) for one in (names if several else [names]))
+
+
+def name_of(name: Any, option: str = "on") -> str:
+    """Return the name of an attribute; refuse anything else."""
+    if isinstance(name, str):
+        return name
+    msg = (
+        f"{option} must name an attribute; got {name!r}; if the value has to be computed, "
+        f"map the items so that it is an attribute"
+    )
+    raise ArgumentError(msg)
+
+
+def stream_of(given: Any, what: str) -> Stream:
+    """Return a stream; refuse anything else that a user gives as `what`."""
+    if isinstance(given, Stream):
+        return given
+    msg = f"{what} must be a stream; got {reprlib.repr(given)}"
+    raise ArgumentError(msg)
 
 
 def refuse_avro_options(format: str | None, schema: Any, registry: Any) -> None:  # noqa: A002

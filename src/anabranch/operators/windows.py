@@ -73,11 +73,12 @@ class Window:
         """The window's description in explanations."""
         if self.punctuation:
             return "punctuation"
-        size = next(
+        sizes = (
             f"{name}={value}"
             for name in ("count", "time", "delta", "gap")
             if (value := getattr(self, name)) is not None
         )
+        size = next(sizes, "of no size")
         on = "" if self.on is None else f" on {self.on}"
         every = "" if self.every is None else f" every {self.every}"
         return size + on + every

@@ -259,6 +259,78 @@ def test_streams_that_part_and_meet_run_in_columns(name, degree):
     assert min(shares.values()) > 0  # how soon depends on how long kernels take
 
 
+def by_threes(t: Trade) -> bool:
+    return t.ts % 3 != 0
+
+
+def route_by_volume(t: Trade) -> int:
+    return t.volume & 1
+
+
+def sum_up(total: int, t: Trade) -> tuple[int, Trade]:
+    return total + t.volume, t._replace(volume=total + t.volume)
+
+
+class Streams:
+    """Streams with a clock that part and meet by chance; most of it is compiled."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+
+    def make_sinks(self) -> list[ab.Result]:
+        inputs = [self.make_input() for _ in range(self.rng.randrange(1, 4))]
+        both = self.go_on(ab.union(*inputs) if len(inputs) > 1 else inputs[0])
+        return [self.end(both).to_list() for _ in range(self.rng.randrange(1, 3))]
+
+    def make_input(self) -> ab.Stream:
+        step, shift = self.rng.randrange(1, 4), self.rng.randrange(1, 6)
+        trades = [
+            Trade(
+                step * i - i * shift % 5, f"S{i * shift % 7}", 1.5, 1 + i * shift % 11
+            )
+            for i in range(400)
+        ]
+        lateness = self.rng.choice([0, 3, 7, 10])
+        clocked = ab.from_iterable(trades, Trade).event_time("ts", lateness=lateness)
+        return self.go_on(clocked)
+
+    def go_on(self, s: ab.Stream) -> ab.Stream:
+        for _ in range(self.rng.randrange(3)):
+            match self.rng.randrange(4):
+                case 0:
+                    s = s.map(in_cents)
+                case 1:
+                    s = s.filter(by_threes)
+                case 2:
+                    s = s.flat_map(parts_of)
+                case _:
+                    odd, even = s.split(route_by_volume, 2)
+                    s = ab.union(self.go_on(odd), even.map(in_cents))
+        return s
+
+    def end(self, s: ab.Stream) -> ab.Stream:
+        time = self.rng.choice([5, 9])
+        match self.rng.randrange(4):
+            case 0:
+                return s.key_by("symbol").window(time=time).aggregate(of_window)
+            case 1:
+                return s.key_by("symbol", forget_after=time).scan(sum_up, 0)
+            case 2:
+                return s.key_by("symbol").window(gap=time).aggregate(of_window)
+        return s.key_by("symbol").scan(sum_up, 0)
+
+
+@pytest.mark.parametrize("degree", needs.quick(1, [2, 1, 3]))
+@pytest.mark.parametrize("seed", needs.share(12, range(60)))
+def test_clocks_that_part_and_meet_are_those_of_one_thread(seed, degree):
+    one, two = Streams(seed).make_sinks(), Streams(seed).make_sinks()
+
+    ab.run(*one, on="sequential")
+    ab.run(*two, on="local", degree=degree)
+
+    assert [s.items for s in one] == [s.items for s in two]
+
+
 def share_of(t: Trade) -> Trade:
     return t._replace(price=1.0 / t.volume)
 
