@@ -102,14 +102,16 @@ def _why_columns(kernel: ColumnKernel) -> str:
 
 
 def _kernel(op: Op, traits: Traits, known: KnownShapes) -> ColumnKernel:
-    if op.timing is not None:
-        _check_timing(op, op.timing)
     if isinstance(op.kind, Union):
+        if op.timing is not None:
+            _check_timing(op, op.timing)
         return write_union(op, _find_common(op, known))
     compiled = Map | Filter | FlatMap | Scan | Aggregate | Split | EventTime
     if len(op.inputs) != 1 or not isinstance(op.kind, compiled):
         msg = f"operators of the kind {op.kind.label} are not compiled"
         raise NoColumnsError(msg)
+    if op.timing is not None:
+        _check_timing(op, op.timing)
     takes = _find_input(op, known)
     if isinstance(op.kind, EventTime):
         return write_clock(op, takes)
