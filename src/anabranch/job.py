@@ -31,7 +31,7 @@ from anabranch.engines.engine import (
     Running,
     Status,
 )
-from anabranch.epochs.checkpoint.record import has_chains
+from anabranch.epochs.checkpoint.region_kind import has_chains
 from anabranch.errors import ArgumentError, EngineError, PlanError
 from anabranch.export.families import Family, list_families
 from anabranch.export.targets import Exporter, open_exporter

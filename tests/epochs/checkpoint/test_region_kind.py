@@ -11,7 +11,7 @@ from anabranch.compiler.compile import compile_graph
 from anabranch.compiler.options import SPARK, Rules
 from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.program import program_of
-from anabranch.epochs.checkpoint.record import has_chains
+from anabranch.epochs.checkpoint.region_kind import has_chains
 from anabranch.epochs.layout import lay_out
 from anabranch.job import graph_of
 

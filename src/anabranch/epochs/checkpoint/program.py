@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.connectors import base as connectors
-from anabranch.epochs.checkpoint.record import CHAINS, GRAPHS
+from anabranch.epochs.checkpoint.region_kind import CHAINS, GRAPHS
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.errors import CheckpointError

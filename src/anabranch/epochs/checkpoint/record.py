@@ -9,15 +9,11 @@ The number of buckets is a power of two, and may double from one epoch to the ne
 bucket b of n becomes the buckets b and b + n of 2n. A file has the number of buckets
 when it was written. So it holds today's bucket b if b, modulo that number, is one of
 its own.
-
-In earlier releases the regions of a program were chains of operators. The place of a state follows from its operator's
-region, so a job that continues a checkpoint has regions of the same kind.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -25,7 +21,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-from anabranch.connectors.storage import Location, locate
+from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.seal import Seal, describe_damage
 from anabranch.epochs.state.store import EMPTY, Stamp
 from anabranch.errors import CheckpointError
@@ -472,18 +468,3 @@ def read_program(directory: Location, seal: Seal) -> dict[str, Any]:
         )
         raise CheckpointError(msg)
     return found
-
-
-CHAINS, GRAPHS = "chains", "graphs"
-
-
-def has_chains(directory: str | os.PathLike[str]) -> bool:
-    """Tell whether an existing checkpoint was made with chains as regions.
-
-    One that cannot be read is refused with its reasons when it is opened.
-    """
-    try:
-        found = json.loads((locate(os.fspath(directory)) / "program.json").read_bytes())
-        return bool(found["program"].get("regions", CHAINS) == CHAINS)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
