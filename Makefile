@@ -25,7 +25,7 @@ test: $(READY) java  ## Check everything, as CI does
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint tests
 
 tests: $(READY)
-	$(BIN)/pytest -n 3 --durations=10 --durations-min=2
+	$(BIN)/pytest -n 4 --durations=10 --durations-min=2
 
 test-all: $(READY) java lint packages audit  ## Check everything and leave nothing out: long tests, browser, servers
 	$(BIN)/pytest -n 3 --all

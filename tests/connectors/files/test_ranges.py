@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from anabranch.connectors.files import listing as ranges
+from anabranch.connectors.files import input_files as ranges
 from anabranch.connectors.files.input_files import let_go, read_range
 from anabranch.errors import InputError
 
