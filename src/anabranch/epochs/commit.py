@@ -39,9 +39,8 @@ class FinishedEpoch:
     """A finished epoch: its tasks' reports, and items for driver sinks.
 
     `finished` is the operator whose last outputs it carried, if any (`finishing`, if it
-    carried some of them), and `ended` the
-    number for the next such outputs. `begun` are the incomplete groups, by unit, and
-    `buckets` the number of buckets. `shared` is what all replicas of an operator see
+    carried some of them), and `ended` the number for the next such outputs. `begun` are
+    the incomplete groups, by unit, and `buckets` the number of buckets. `shared` is what all replicas of an operator see
     alike, pickled.
     """
 

@@ -127,9 +127,10 @@ class Record:
     """The job after an epoch.
 
     `finished` are the operators that have finished, and `ended` numbers their last
-    outputs. `finishing` is one that has in part: its keys up to a rank, in hex. `parts` are the files, as their tasks named them, that this epoch adds to
-    each sink; `part_counts` is the total with them. `sums` are the parts published
-    last, and `listed` names the file that lists those before them. `delivery` is the
+    outputs. `finishing` is one that has finished for some of its keys: up to a rank, in
+    hex. `parts` are the files, as their tasks named them, that this epoch adds to each
+    sink; `part_counts` is the total with them. `sums` are the parts published last, and
+    `listed` names the file that lists those before them. `delivery` is the
     digest of the items waiting for external sinks. `begun` are the incomplete groups of
     items, by unit. `shared` is what all replicas of an operator see alike, such as a
     clock, pickled. `buckets` is the number of buckets. `manifests` list state files
