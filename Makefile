@@ -84,6 +84,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
+FAST_S3 = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 # An S3 server, which asks for other versions of packages than we do, and Kafka, whose
 # jars the Ivy of PySpark finds by their name.
 $(VENV)/servers/.ready: $(READY)
@@ -92,6 +93,8 @@ $(VENV)/servers/.ready: $(READY)
 	java -jar $$($(BIN)/python -c 'import glob, pyspark; print(*glob.glob(pyspark.__path__[0] + "/jars/ivy-*.jar"))') \
 	  -cache $(VENV)/servers/ivy -warn -confs default -types jar bundle -dependency org.apache.kafka kafka_2.13 4.1.1 \
 	  -retrieve '$(VENV)/servers/kafka/[artifact]-[revision].[ext]'
+	command -v go >/dev/null && GOBIN=$(abspath $(VENV))/servers/bin go install $(FAST_S3) || \
+	  echo "Without Go, bench/connectors/s3.py measures moto, a server in Python"
 	@touch $@
 
 $(VENV)/.bench: $(READY)

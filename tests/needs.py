@@ -42,9 +42,10 @@ S3 = Need("an S3 server", "make packages")
 OPENCV = Need("OpenCV", "pip install 'anabranch[lane]'")
 CLUSTER = Need("a Spark cluster on loopback", "see bench/spark/cluster.py")
 JAVA = Need("Java 17 or later", "Debian package openjdk-17-jre-headless")
+MOUNT = Need("a small file system", "run as root, where `mount -t tmpfs` may be used")
 NEEDS = (
     *(BROWSER, DATA, POSTGRES, PROMETHEUS, OTLP, KAFKA, KAFKA_SERVER, PSYCOPG),
-    *(OPENCV, S3),
+    *(OPENCV, S3, MOUNT),
     *(CLUSTER, JAVA),
 )
 

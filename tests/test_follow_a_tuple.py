@@ -164,7 +164,8 @@ def test_a_run_passes_every_file_that_the_page_names(traces, named, on):
 def test_the_page_names_every_folder_that_a_run_passes(traces, named, on):
     files = [*named[BEFORE], *named[SECTIONS[on]]]
 
-    assert set() == folders_of(traces[on]) - folders_of(files)
+    by_time = {"runtime/columns"}  # if compiling kernels proves worth it in time
+    assert set() == folders_of(traces[on]) - folders_of(files) - by_time
 
 
 @pytest.mark.parametrize("on", SECTIONS)

@@ -15,6 +15,10 @@ UNUSABLE = {
     "a degree of 0": ({"on": "local", "degree": 0}, "degree must be .*; got 0"),
     "a degree as text": ({"on": "local", "degree": "2"}, "degree must be .*; got '2'"),
     "an epoch of no items": ({"epoch_items": 0}, "epoch_items must be .*; got 0"),
+    "buckets by the hundred": (
+        {"buckets": 100},
+        "a power of two from 1 to .*; got 100",
+    ),
     "another engine": ({"on": "flink"}, "on must be .*; got 'flink'"),
     "another policy": ({"on": "local", "on_error": "log"}, "on_error must be .*'log'"),
     "a degree beside a latency goal": (

@@ -10,36 +10,16 @@ from __future__ import annotations
 
 import argparse
 import pickle
-import random
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import anabranch as ab
-from anabranch.connectors.files.input_digest import InputDigest
+from anabranch.connectors.files.input_files import InputDigest
 from anabranch.epochs.checkpoint.files import write_log
 from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
+from bench.checkpoint.cost import Trade, total, write_trades
 from bench.harness.timing import claim, interleaved, ratio, report, sized
-
-
-class Trade(NamedTuple):
-    ts: int
-    symbol: int
-    price: float
-
-
-def total(sum_: float, trade: Trade) -> tuple[float, Trade]:
-    sum_ += trade.price
-    return sum_, Trade(trade.ts, trade.symbol, sum_)
-
-
-def write_trades(path: Path, rows: int, keys: int) -> None:
-    rng = random.Random(1)
-    with path.open("w") as file:
-        file.write("ts,symbol,price\n")
-        for ts in range(rows):
-            file.write(f"{ts},{rng.randrange(keys)},{rng.randrange(10_000) / 100}\n")
 
 
 class Epoch:
@@ -51,8 +31,8 @@ class Epoch:
         self.log = folder / "log"
         self.count = 0
         write_trades(self.trades, rows, keys)
-        states = {b"0000/%d" % k: pickle.dumps((k, [k / 7])) for k in range(keys)}
-        self.changes = {0: states}
+        states = {b"\0\x000000/%d" % k: pickle.dumps((k, [k / 7])) for k in range(keys)}
+        self.changes = sorted(states.items())
         self.run()
 
     def run(self) -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 import anabranch as ab
 from anabranch.connectors.storage import Location, locate, remove_tree
 from anabranch.epochs.faults import IN_DRIVER, IN_WORKERS
-from anabranch.epochs.state.restore import local_directory
+from anabranch.epochs.state.restore import local_directory, name_states
 from bench.checkpoint import kill_program
 from bench.harness.timing import Claim, record
 from bench.spark.cluster import cluster
@@ -122,7 +122,10 @@ class Harness:
         program = _checkpoint_of(folder) / "program.json"
         if program.exists():
             identity = json.loads(program.read_bytes())["identity"]
-            shutil.rmtree(local_directory(identity), ignore_errors=True)
+            place = program.parent
+            place = place.resolve() if isinstance(place, Path) else place
+            states = local_directory(name_states(identity, place))
+            shutil.rmtree(states, ignore_errors=True)
             self.hosts_lost += 1
 
     def _start(self, folder: Location) -> subprocess.Popen[bytes]:

@@ -8,15 +8,15 @@ Target: at most 3 times. `anabranch bench checkpoint/recovery [--keys 1000000] [
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import pickle
 import tempfile
 import time
 from pathlib import Path
 
-from anabranch.epochs.checkpoint.files import size_of, write_log, write_snapshot
+from anabranch.epochs.checkpoint.files import write_log, write_states
 from anabranch.epochs.checkpoint.record import (
-    FEWEST_BUCKETS,
     Log,
     Record,
     Snapshot,
@@ -24,52 +24,71 @@ from anabranch.epochs.checkpoint.record import (
     to_json,
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY
+from anabranch.epochs.state.buckets import (
+    EMPTY,
+    Stamp,
+    bucket_of_entry,
+    count_in_store,
+    prefix_of_bucket,
+)
 from anabranch.epochs.state.restore import DurableCopy, begin_at
-from anabranch.epochs.state.states import bucket_of
-from anabranch.epochs.state.store import EMPTY, Bucket, Stamp, close_buckets
+from anabranch.epochs.state.states import BUCKETS, bucket_of
+from anabranch.epochs.state.store import BucketStore, Entry, close_buckets
 from anabranch.runtime.keys import key_bytes
 from bench.harness.timing import Claim, record
 
 UNIT = "u0"
+ALL = ((0, BUCKETS),)
 
 
-def changes_of(keys: range) -> dict[int, dict[bytes, bytes]]:
-    """Return states as a running total has them, by bucket."""
-    changes: dict[int, dict[bytes, bytes]] = {
-        number: {} for number in range(FEWEST_BUCKETS)
-    }
+def changes_of(keys: range) -> list[Entry]:
+    """Return states as a running total has them, sorted."""
+    changes = []
     for key in keys:
-        raw = b"0000/" + key_bytes(f"user-{key}")
-        changes[bucket_of(f"user-{key}", FEWEST_BUCKETS)][raw] = pickle.dumps(
-            (key, [key / 7, key])
-        )
-    return changes
+        bucket = prefix_of_bucket(bucket_of(f"user-{key}", BUCKETS))
+        raw = bucket + b"0000/" + key_bytes(f"user-{key}")
+        changes.append((raw, pickle.dumps((key, [key / 7, key]))))
+    return sorted(changes)
 
 
-def written(folder: Path, changes: dict[int, dict[bytes, bytes]], epochs: int) -> float:
+def divide(entries: list[Entry]) -> dict[int, list[Entry]]:
+    """Return entries by their stores."""
+    each = count_in_store(BUCKETS)
+    stores = itertools.groupby(entries, lambda one: bucket_of_entry(one[0]) // each)
+    return {number: list(some) for number, some in stores}
+
+
+def buckets_in(store: int) -> range:
+    each = count_in_store(BUCKETS)
+    return range(store * each, (store + 1) * each)
+
+
+def written(folder: Path, changes: list[Entry], epochs: int) -> float:
     """Write states over some epochs, and return how long that took, in seconds."""
     state = folder / "checkpoint" / "state" / UNIT
     state.mkdir(parents=True)
     (folder / "checkpoint" / "commits").mkdir()
-    parts = {n: list(changed.items()) for n, changed in changes.items()}
     logs = []
     base = EMPTY
     began_s = time.perf_counter()
     for epoch in range(1, epochs + 1):
-        chosen = {n: dict(part[epoch - 1 :: epochs]) for n, part in parts.items()}
+        chosen = changes[epoch - 1 :: epochs]
         write_log(state / f"log{epoch}", chosen, NO_KEY)
         stamp = Stamp(epoch, epoch)
-        for number, changed in chosen.items():
-            Bucket(folder / "first" / f"{number}").write(base, stamp, changed)
-        sizes = {n: size_of(changed.items()) for n, changed in chosen.items()}
-        logs.append(Log(UNIT, f"log{epoch}", epoch, sizes, turn=epoch))
+        for number, some in divide(chosen).items():
+            bases = dict.fromkeys(buckets_in(number), base)
+            BucketStore(folder / "first" / f"{number}").write(bases, stamp, some)
+        size = sum(len(key) + len(state) for key, state in chosen)
+        logs.append(Log(UNIT, f"log{epoch}", epoch, ALL, size, epoch, buckets=BUCKETS))
         base = stamp
     took_s = time.perf_counter() - began_s
-    record = Record(epoch=epochs, turn=epochs, logs=tuple(logs))
-    record_path(folder / "checkpoint", epochs).write_bytes(
-        NO_KEY.attach(to_json(record))
-    )
+    commit(folder, Record(epochs, epochs, logs=tuple(logs), buckets=BUCKETS))
     return took_s
+
+
+def commit(folder: Path, record: Record) -> None:
+    path = record_path(folder / "checkpoint", record.epoch)
+    path.write_bytes(NO_KEY.attach(to_json(record)))
 
 
 def snapshots(folder: Path, epochs: int) -> float:
@@ -77,18 +96,21 @@ def snapshots(folder: Path, epochs: int) -> float:
     state = folder / "checkpoint" / "state" / UNIT
     made = []
     began_s = time.perf_counter()
-    for number in range(FEWEST_BUCKETS):
-        bucket = Bucket(folder / "first" / f"{number}")
-        keys, size, _ = write_snapshot(
-            state / f"s{number}", number, bucket.states, NO_KEY
+    version = Stamp(epochs, epochs)
+    for number in range(BUCKETS // count_in_store(BUCKETS)):
+        store, own = BucketStore(folder / "first" / f"{number}"), buckets_in(number)
+        store.begin(dict.fromkeys(own, version), epochs)
+        keys, size, _ = write_states(state / f"s{number}", store.states, NO_KEY)
+        store.end()
+        held = ((own.start, own.stop),)
+        made.append(
+            Snapshot(
+                *(UNIT, f"s{number}", epochs, held, keys, size, version),
+                buckets=BUCKETS,
+            )
         )
-        version = Stamp(epochs, epochs)
-        made.append(Snapshot(UNIT, f"s{number}", epochs, number, keys, size, version))
     took_s = time.perf_counter() - began_s
-    record = Record(epochs, epochs, snapshots=tuple(made))
-    record_path(folder / "checkpoint", epochs).write_bytes(
-        NO_KEY.attach(to_json(record))
-    )
+    commit(folder, Record(epochs, epochs, snapshots=tuple(made), buckets=BUCKETS))
     return took_s
 
 
@@ -96,14 +118,16 @@ def recovered(folder: Path, host: str, epochs: int) -> tuple[float, int]:
     """Restore all buckets where there is nothing; return seconds and keys."""
     began_s = time.perf_counter()
     opened = []
-    for number in range(FEWEST_BUCKETS):
-        bucket = Bucket(folder / host / f"{number}")
-        last = Stamp(epochs, epochs)
-        copy = DurableCopy(folder / "checkpoint", UNIT, number, committed=last)
-        begin_at(bucket, last, epochs + 1, copy)
-        opened.append(bucket)
+    last = Stamp(epochs, epochs)
+    for number in range(BUCKETS // count_in_store(BUCKETS)):
+        store = BucketStore(folder / host / f"{number}")
+        copy = DurableCopy(
+            folder / "checkpoint", UNIT, last, NO_KEY, BUCKETS, lambda _: -1
+        )
+        begin_at(store, dict.fromkeys(buckets_in(number), last), epochs + 1, copy)
+        opened.append(store)
     took_s = time.perf_counter() - began_s
-    return took_s, sum(1 for bucket in opened for _ in bucket.states())
+    return took_s, sum(1 for store in opened for _ in store.states())
 
 
 def main() -> None:

@@ -85,8 +85,10 @@ RUNS = (
         quick=("--rows", "20000", "--items", "5000", "--epochs", "5", "--runs", "2"),
     ),
     Run("connectors/kafka", quick=("--rows", "5000", "--runs", "2")),
+    Run("connectors/delivery", quick=("--rows", "5000", "--runs", "2")),
     Run("compile/time", quick=("100", "1000")),
     Run("local/verify", quick=("--items", "20000", "--runs", "2")),
+    *(Run("local/load", ("--on", on), ("--on", "local")) for on in ("local", "spark")),
     Run("peers", ("--trades", "2000000", "--write"), ("--peers", "loop,anabranch")),
 )
 
@@ -129,14 +131,6 @@ NOT_MEASURED: dict[str, tuple[Claim, ...]] = {  # group -> claims without a figu
             None,
             paper="2.56 over untouched, on 8 cores (Fig. 11)",
             remark="ours has 13 (docs/apps.md says why)",
-        ),
-    ),
-    "hybrid": (
-        Claim(
-            "predicate filter, hybrid over no-op padding, `hybrid/fig8c`",
-            None,
-            paper="Fig. 8 (c)",
-            remark="did not end within 400 s on two cores",
         ),
     ),
     "latency": (

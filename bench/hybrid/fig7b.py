@@ -1,9 +1,17 @@
 """Figure 7 (b): hybrid against demand-driven scheduling with fusion and batching.
 
-Three operators: 1,000 computations, identity, 1,000 computations, the same functions on
-both sides. Demand-driven, with as many threads: a box for the first and one for the other
-two, nothing data-parallel. Hybrid is `ab.run` on the local engine; it chooses its batches,
-so only the baseline's batch varies. *Compiled* is `ab.run` of the program in plain Python.
+Three operators: 1,000 computations, identity, 1,000 computations. Demand-driven, with as
+many threads: a box for the first and one for the other two, nothing data-parallel. The
+paper's compiler makes C of the operators on both sides, so here they are the same on both
+sides, too, in two ways:
+
+- *called*: functions at machine speed that Python calls item by item; they release the
+  interpreter's lock for a microsecond at a time.
+- *compiled*: the program in plain Python, of which our compiler makes kernels over batches;
+  the boxes of the baseline run those kernels on their trains.
+
+Hybrid is the local engine as `ab.run` starts it, on a program compiled before. It chooses
+its batches, so only the baseline's batch varies.
 """
 
 from __future__ import annotations
@@ -14,13 +22,16 @@ from bench.harness.timing import sized
 from bench.hybrid.figure import Figure, over, speeds, spread
 from bench.hybrid.schedulers import demand
 from bench.hybrid.work import (
+    compile_boxes,
     floats,
     identity,
     pipeline,
-    run_by_users,
+    run_compiled,
     work,
     work_in_python,
 )
+
+BOXES = [1, 2]
 
 
 def main() -> None:
@@ -33,32 +44,30 @@ def main() -> None:
     items = floats(sized(60_000, 600))
     row = pipeline(items, work(1000), identity, work(1000))
     plain = pipeline(items, work_in_python(1000), identity, work_in_python(1000))
+    boxes = compile_boxes(plain, BOXES)
     for batch in (10, 100, 1000):
         for threads in (1, 2):
+            by_demand = partial(demand.run, row, BOXES, batch, threads)
             found = speeds(
                 {
-                    "demand": partial(demand.run, row, [1, 2], batch, threads),
-                    "hybrid": run_by_users(row, threads),
-                    "compiled": run_by_users(plain, threads),
+                    ("demand", "called"): by_demand,
+                    ("hybrid", "called"): run_compiled(row, threads),
+                    ("demand", "compiled"): partial(by_demand, boxes),
+                    ("hybrid", "compiled"): run_compiled(plain, threads),
                 },
                 len(items),
             )
-            for line in ("hybrid", "compiled"):
-                ratio = over(found[line], found["demand"])
+            for line in ("called", "compiled"):
+                hybrid, base = found["hybrid", line], found["demand", line]
                 name = f"{line}, {threads} threads"
-                figure.point(name, batch, ratio, spread(found[line]))
-            if (batch, threads) == (100, 2):
-                what = "over demand-driven, batch 100, 2 threads"
-                figure.claim(
-                    f"hybrid {what}", found["hybrid"], found["demand"], at_least=1.2
-                )
-                figure.claim(
-                    f"compiled {what}",
-                    found["compiled"],
-                    found["demand"],
-                    paper="",
-                    remark="other code than the baseline's: whole batches at once",
-                )
+                figure.point(name, batch, over(hybrid, base), spread(hybrid))
+                if (batch, threads) == (100, 2):
+                    what = "hybrid over demand-driven, batch 100, 2 threads"
+                    figure.claim(f"{what}, {line}", hybrid, base, at_least=1.2)
+    figure.note(
+        "on 2 cores either side has work for both: the paper's gain is that of cores "
+        "beyond the two boxes"
+    )
     figure.finish()
 
 

@@ -7,6 +7,7 @@ queues of the figure, which are threaded ports, as its controller would place th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numba
@@ -15,8 +16,10 @@ import anabranch as ab
 from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
-from anabranch.graph.graph import Input
+from anabranch.graph.graph import Edge, Input
 from anabranch.job import compile_sinks
+from anabranch.runtime.compiled.program import choice_of, make_program
+from anabranch.runtime.program import Program
 from bench.hybrid.schedulers.stages import Row, row_of
 
 
@@ -82,6 +85,43 @@ def run_by_users(row: Row, degree: int = 1) -> Callable[[], list[Any]]:
     def run() -> list[Any]:
         ab.run(row.sink, on="local", degree=degree)
         return row.sink.items
+
+    return run
+
+
+def run_compiled(row: Row, degree: int = 1) -> Callable[[], list[Any]]:
+    """Return a call that runs a program as `ab.run` does once it has compiled it.
+
+    The paper's figures are throughputs of programs that are compiled before.
+    """
+    made = compile_sinks(row.sink, on="local")
+
+    def run() -> list[Any]:
+        LocalEngine().start(made.graph, made.plan, Options(degree=degree)).wait()
+        return row.sink.items
+
+    return run
+
+
+def compile_boxes(row: Row, sizes: Sequence[int]) -> list[Callable[[Any], list[Any]]]:
+    """Return the operators of a row in boxes of these sizes, compiled as ours are."""
+    made = compile_sinks(row.sink, on="local")
+    choice = replace(choice_of(made.plan), when="at once")
+    boxes, names = [], row.names
+    for size in sizes:
+        inside, names = names[:size], names[size:]
+        entry = Edge(made.graph[inside[0]].inputs[0], Input(inside[0]))
+        boxes.append(_box(make_program(made.graph, inside, [entry], choice)))
+    return boxes
+
+
+def _box(program: Program) -> Callable[[Any], list[Any]]:
+    def run(items: Any) -> list[Any]:
+        program.run(items)
+        (left,) = program.exits.values()
+        outputs = left.items[:]
+        left.clear()
+        return outputs
 
     return run
 

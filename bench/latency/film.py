@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from anabranch.cli.programs import load_module
+from anabranch.cli.console import load_module
 from anabranch.control.simulate.queue import Machine, SimulatedQueue
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,6 +6,10 @@ Each operator has a state without a key, so that nothing can be replicated, and 
 microseconds of plain Python. `by hand` has a cut in the middle, one worker for each of two
 cores; `automatic` is tuned while it runs. The rate is that of the last half of the epochs.
 The same work in one and in two bare processes says how much two cores can give here.
+
+What eight cores would give comes from `anabranch simulate --processes`, as far as it agrees with
+what two cores gave in the same run; its error there is printed beside it. The simulator's two
+cores are whole ones; for the comparison they are worth what two bare processes get here.
 """
 
 from __future__ import annotations
@@ -15,13 +19,34 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Collection
+from dataclasses import replace
 
 import anabranch as ab
+from anabranch.cli.simulate import (
+    elements_on_spark,
+    measure,
+    outcome_on_spark,
+    without_outputs,
+)
+from anabranch.compiler.compile import compile_graph
+from anabranch.compiler.options import LOCAL
 from anabranch.engines.spark.session import open_session
-from bench.harness.timing import claim, ratio, report, sized
+from anabranch.job import graph_of
+from anabranch.language.drafts import Result
+from bench.harness.timing import (
+    Claim,
+    claim,
+    describe_error,
+    ratio,
+    report,
+    sized,
+    why_not_extrapolated,
+)
 
 ROUNDS = 135  # about 50 microseconds
 AT_LEAST = 1.7
+ON_EIGHT = 6.0
+WATCHED_S = 4.0
 NAMES = tuple(f"o{number}" for number in range(1, 9))
 
 
@@ -31,6 +56,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", help="write the results to this file")
     arguments = parser.parse_args()
+    model = simulate(arguments.items)
     open_session("local[2]")
     seconds: dict[str, list[float]] = {"one worker": [], "by hand": [], "automatic": []}
     bare: dict[int, list[float]] = {1: [], 2: []}
@@ -48,20 +74,61 @@ def main() -> None:
         claim(f"eight sequential operators, {name}", gain, at_least=AT_LEAST)
         for name, gain in gains.items()
     ]
+    both = ratio(bare[1], bare[2])
+    claims.append(claim_beyond(model, gains["by hand"]["ratio"], both["ratio"]))
     found = {
         f"us an item, {name}": [round(1e6 * s) for s in took]
         for name, took in seconds.items()
     }
-    bound = {"two bare processes over one": ratio(bare[1], bare[2])}
-    report("cuts", {**found, **gains, **bound}, arguments.json, claims=claims)
+    bound = {"two bare processes over one": both}
+    simulated = {"simulated, by cores": model}
+    report(
+        "cuts", {**found, **gains, **bound, **simulated}, arguments.json, claims=claims
+    )
+
+
+def simulate(items: int) -> dict[int, float]:
+    """Return what the simulator says of 2, 4 and 8 cores on Spark, over one."""
+    sinks = [program(items)]
+    graph = without_outputs(graph_of(sinks))
+    measured = measure(compile_graph(graph, LOCAL), WATCHED_S)
+    assert measured is not None
+    costs = replace(measured[0], locked_s=0.0, waiting=0.0)
+    elements = elements_on_spark(sinks)
+    return {
+        cores: round(outcome_on_spark(costs, elements, cores).speedup, 2)
+        for cores in (2, 4, 8)
+    }
+
+
+def claim_beyond(model: dict[int, float], seen: float, both: float) -> Claim:
+    """Return the claim about eight cores, where the simulator may be believed.
+
+    `both` is what two bare processes give here.
+
+    >>> claim_beyond({2: 2.0, 8: 6.1}, 1.6, 1.7).remark
+    'a model, off by 6% at 2 cores (1.7, measured 1.6)'
+    """
+    what = "eight sequential operators, simulated on 8 cores"
+    here = model[2] * min(1.0, both / 2)
+    why_not = why_not_extrapolated(here, seen, "2 cores")
+    if why_not is not None:
+        return Claim(what, None, at_least=ON_EIGHT, remark=why_not)
+    error = describe_error(here, seen, "2 cores")
+    return Claim(what, model[8], at_least=ON_EIGHT, remark=error)
+
+
+def program(items: int) -> Result:
+    """Return eight operators in a row."""
+    stream = ab.from_iterable(range(items), int)
+    for name in NAMES:
+        stream = stream.scan(step, 0, name=name)
+    return stream.for_each(lambda _: None)
 
 
 def item_s(items: int, cuts: Collection[str] | None) -> float:
     """Return the time of an item; without `cuts` they are found while it runs."""
-    stream = ab.from_iterable(range(items), int)
-    for name in NAMES:
-        stream = stream.scan(step, 0, name=name)
-    sink = stream.for_each(lambda _: None)
+    sink = program(items)
     degree = None if cuts is None else 1
     job = ab.start(sink, on="spark", degree=degree, epoch_items=max(500, items // 20))
     if cuts is not None:

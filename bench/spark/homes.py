@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 
 import anabranch as ab
 from anabranch.engines.spark import residence
+from anabranch.epochs.state.states import BUCKETS
 from bench.checkpoint.kill import find_processes
 from bench.harness.timing import Claim, report, sized
 from bench.spark.cluster import cluster
 
 ITEMS = 1_000  # of an epoch
 KEYS = 997
-BUCKETS = 16
 SETTLED = 3  # epochs until states have their homes
 AT_LEAST = 0.9
 
@@ -133,7 +133,7 @@ def main() -> None:
         Claim(
             f"{given.hosts} hosts, {way}: buckets restored after the loss of one",
             found["restored after the loss of a host"],
-            unit=f"of {BUCKETS}",
+            unit=f"of {BUCKETS:,}",
             at_most=2 * own,
             remark="its own, once elsewhere and once when it is back",
         ),

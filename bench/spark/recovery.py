@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import anabranch as ab
 from anabranch.engines.spark.session import open_session
-from anabranch.epochs.state.restore import local_directory
+from anabranch.epochs.state.restore import local_directory, name_states
 from bench.harness.timing import ratio, report
 
 EPOCHS = 10
@@ -53,9 +53,10 @@ def once(folder: Path, keys: int) -> tuple[float, float]:
     items = range(2 * keys)  # twice as many as are taken
     wrote_s = sum(counted(items, checkpoint, rows, EPOCHS))
     identity = json.loads((checkpoint / "program.json").read_text())["identity"]
-    shutil.rmtree(local_directory(identity))
+    states = local_directory(name_states(identity, checkpoint.resolve()))
+    shutil.rmtree(states)
     first_s, *later_s = counted(items, checkpoint, rows, 3)
-    shutil.rmtree(local_directory(identity), ignore_errors=True)
+    shutil.rmtree(states, ignore_errors=True)
     shutil.rmtree(checkpoint)
     return wrote_s, max(0.0, first_s - min(later_s))
 

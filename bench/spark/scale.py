@@ -2,6 +2,7 @@
 
     anabranch bench spark/scale [--channels 100 1000] [--levels 4] [--epochs 12]
     anabranch bench spark/scale --fit [--degrees 2 4 8 16 32 64 128] [--levels 1]
+    anabranch bench spark/scale --fixed [--jobs]
 
 The epoch loop, the checkpoint and the committer are the real ones; Spark is not there, and no
 task runs. Where the loop asks Spark for the rows of a job it gets reports such as its tasks
@@ -13,6 +14,9 @@ With `--fit` epochs of 1,000 items run on a real Spark with two slots, each as a
 at every degree: what such an epoch costs is what is fixed. A line through all degrees but
 the last one predicts the last; the model of docs/scale.md may be used where it is within
 15% of what is measured.
+
+With `--fixed` such epochs run at degrees 2 and 64 with one level, beside a bare Spark job
+with the stages and tasks of degree 64, in turn. With `--jobs` no tasks stay.
 """
 
 from __future__ import annotations
@@ -24,11 +28,12 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 import anabranch as ab
@@ -46,7 +51,7 @@ from anabranch.epochs.intake.intake import FilePiece
 from anabranch.epochs.layout import SparkLayout, Unit, lay_out
 from anabranch.epochs.log import births_in, tasks_of
 from anabranch.epochs.outputs import SparkOutputs
-from anabranch.epochs.state.store import Stamp
+from anabranch.epochs.state.buckets import Stamp, stores_of
 from anabranch.epochs.task import (
     REPORT,
     ROW_ARROW,
@@ -137,52 +142,53 @@ class ImitatedPlans(StagePlans):
         next_keyed = next((u for u in units if u.number > unit.number and u.key), None)
         sent = {}
         if next_keyed is not None and stage.reports_keys(unit, channel):
-            sent = {
-                next_keyed.number: KeyCounts(dict.fromkeys(range(stage.buckets), 2))
-            }
+            counts = np.full(stage.buckets, 2, np.int64)
+            sent = {next_keyed.number: KeyCounts(counts)}
         read = {} if unit.key else {self._layout.graph.sources[0].name: ROWS}
         if not unit.key:
             return Report(unit.number, channel, read=read, seconds=0.01, sent=sent)
         stamp = Stamp(attempt.epoch, attempt.turn, channel + 1)
         width = stage.channels[unit.number]
-        buckets = range(
-            -(-channel * stage.buckets // width),
-            -(-(channel + 1) * stage.buckets // width),
-        )
+        first = -(-channel * stage.buckets // width)
+        end = -(-(channel + 1) * stage.buckets // width)
+        held = ((first, end),)
         log = Log(
             unit.name,
             state_file("log", stamp, channel),
             attempt.epoch,
-            dict.fromkeys(buckets, 4000),
+            held,
+            4000 * (end - first),
             attempt.turn,
             channel + 1,
             DIGEST,
             stage.buckets,
         )
+        stores = stores_of(held, stage.buckets)
         snapshots = tuple(
             Snapshot(
                 unit.name,
-                state_file("snapshot", stamp, bucket),
+                state_file("snapshot", stamp, channel * 1000 + store),
                 attempt.epoch,
-                bucket,
+                held,
                 1000,
                 60_000,
                 stamp,
                 DIGEST,
                 stage.buckets,
             )
-            for bucket in buckets
-            if (unit.name, bucket) in attempt.snapshots
+            for store in stores
+            if (unit.name, store) in attempt.snapshots
         )
         return Report(
             unit.number,
             channel,
             seconds=0.01,
             sent=sent,
-            versions=dict.fromkeys(buckets, stamp),
+            changed=held,
+            stamp=stamp,
             logs=(log,),
             snapshots=snapshots,
-            opened=len(buckets),
+            opened=end - first,
         )
 
 
@@ -344,6 +350,55 @@ def check_fit(degrees: Sequence[int], levels: int, path: str | None) -> None:
     report("scale-fit", results, path, claims=claims)
 
 
+FIXED_DEGREE = 64
+FIXED_RUNS = sized(5, 1)
+
+
+def bare_ms(spark: Any, tasks: int) -> float:
+    """Return what a Spark job takes whose two stages of so many tasks pass rows on."""
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    frame = spark.range(0, tasks, 1, tasks).mapInArrow(pass_on, "id long")
+    frame = frame.repartition(tasks, "id").mapInArrow(pass_on, "id long")
+    took = []
+    for _ in range(FIT_EPOCHS):
+        began_s = time.perf_counter()
+        frame.alias("again").toArrow()
+        took.append(time.perf_counter() - began_s)
+    return 1000 * statistics.median(took[FIT_EPOCHS // 2 :])
+
+
+def check_fixed(path: str | None, *, jobs: bool) -> None:
+    """Compare the fixed cost at degree 64 with twice that at 2 and a bare Spark job."""
+    if jobs:
+        residence.MOST = 0
+    spark = open_session("local[2]")
+    spark.conf.set("spark.sql.shuffle.partitions", FIXED_DEGREE)
+    sides: dict[str, Callable[[], float]] = {
+        "degree 2": lambda: epoch_ms(2, 1),
+        f"degree {FIXED_DEGREE}": lambda: epoch_ms(FIXED_DEGREE, 1),
+        "bare": lambda: bare_ms(spark, FIXED_DEGREE),
+    }
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(1 + FIXED_RUNS):
+        for name, run in sides.items():
+            took_ms = run()
+            if turn:  # the first round warms up
+                found[name].append(took_ms)
+    few, many, bare = (statistics.median(one) for one in found.values())
+    over = many / (2 * few + bare)
+    way = "a Spark job for each epoch" if jobs else "resident tasks"
+    what = (
+        f"{FIT_ITEMS:,} items at degree {FIXED_DEGREE}, {way}: over twice degree 2 plus a "
+        f"bare job"
+    )
+    results = {f"ms, {name}": [round(ms) for ms in one] for name, one in found.items()}
+    claims = [Claim(what, round(over, 2), at_most=1.0)]
+    report("scale-fixed", results, path, claims=claims)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
@@ -353,10 +408,15 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=sized(12, 3))
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--fit", action="store_true", help="on a real Spark")
+    parser.add_argument("--fixed", action="store_true", help="on a real Spark")
+    parser.add_argument("--jobs", action="store_true", help="no tasks stay")
     degrees = sized([2, 4, 8, 16, 32, 64, 128], [2, 4, 8])
     parser.add_argument("--degrees", type=int, nargs="+", default=degrees)
     parser.add_argument("--json", help="write the results to this file")
     given = parser.parse_args()
+    if given.fixed:
+        check_fixed(given.json, jobs=given.jobs)
+        return
     if given.fit:
         check_fit(given.degrees, given.levels, given.json)
         return

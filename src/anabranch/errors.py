@@ -11,6 +11,7 @@
     │   └── LateItemError  an item came after its time window had been emitted
     ├── InputError         a source could not be read: file, row and value
     ├── OutputError        a sink could not be written
+    │   └── FencedError    another process has taken over writing to a sink
     ├── CheckpointError    a checkpoint cannot be used with this program
     ├── EngineError        the engine itself could not start or go on
     │   └── RefutedError   an operator that ran in parallel turned out to have state
@@ -22,6 +23,8 @@ has a `code`, which the command line shows and under which `docs/errors.md` expl
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -115,6 +118,12 @@ class OutputError(AnabranchError):
     code = "AB31"
 
 
+class FencedError(OutputError):
+    """Another process has taken over writing to a sink; this one may start again."""
+
+    code = "AB32"
+
+
 class CheckpointError(AnabranchError):
     """A checkpoint cannot be used: it belongs to another program, or is damaged."""
 
@@ -137,3 +146,25 @@ class DashboardError(AnabranchError):
     """The dashboard's port is taken, or there is no record of a run to show."""
 
     code = "AB60"
+
+
+_HANDLES = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
+_SPACE = tuple(os.strerror(n) for n in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+def advise(error: BaseException | str, otherwise: str) -> str:
+    """Return what to do about a failure of the system, by what it says.
+
+    >>> advise(OSError(24, "Too many open files"), "check the path")
+    'allow more open files (ulimit -n), or use fewer files or replicas'
+    >>> advise(OSError(28, "No space left on device"), "check the path")
+    'free space there, or write elsewhere'
+    >>> advise(OSError(13, "Permission denied"), "check the path")
+    'check the path'
+    """
+    text = str(error)
+    if any(sign in text for sign in _HANDLES):
+        return "allow more open files (ulimit -n), or use fewer files or replicas"
+    if any(sign in text for sign in _SPACE):
+        return "free space there, or write elsewhere"
+    return otherwise

@@ -23,7 +23,7 @@ from anabranch.control.goals import Latency, Throughput
 from anabranch.control.latency.controller import LatencyActuator, LatencyController
 from anabranch.control.throughput.tune import Actuator, Controller
 from anabranch.dashboard.cell import Cell, describe_job, open_cell
-from anabranch.dashboard.live import Live
+from anabranch.dashboard.server import Live
 from anabranch.engines.engine import (
     GRACE_S,
     Engine,

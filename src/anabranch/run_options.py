@@ -27,6 +27,9 @@ from anabranch.runtime.failures import OnError, policy
 from anabranch.runtime.verify.verifier import Verify
 
 EngineName: TypeAlias = Literal["spark", "local", "sequential"]
+_BUCKETS = tuple(
+    1 << exponent for exponent in range(15)
+)  # that Spark's states may have
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -47,6 +50,9 @@ class RunOptions:
     - `master`: the Spark master, for example "spark://host:7077"; an embedded Spark on
       this machine by default.
     - `epoch_items`: the number of items that each source gives to an epoch (Spark).
+    - `buckets`: the number of buckets of keys, the units in which states are divided among
+      replicas and moved; a power of two, 1,024 by default. A checkpoint keeps the number of
+      its first run (Spark).
     - `verify`: checks while the job runs that operators in parallel keep no state, as the
       analysis found: "sample" checks some batches, "all" every batch, "off" none.
     - `ui`: True serves a dashboard on this machine and prints its address; a number is
@@ -66,6 +72,7 @@ class RunOptions:
     goal: Throughput | Latency | None = None
     master: str | None = None
     epoch_items: int | None = None
+    buckets: int | None = None
     verify: Verify = "sample"
     ui: bool | int = False
     metrics: str | None = None
@@ -77,6 +84,12 @@ class RunOptions:
             if number is not None and (not isinstance(number, int) or number < 1):
                 msg = f"{name} must be a whole number of at least 1; got {number!r}"
                 raise ArgumentError(msg)
+        if self.buckets not in (None, *_BUCKETS):
+            msg = (
+                f"buckets must be a power of two from {_BUCKETS[0]} to {_BUCKETS[-1]}; got "
+                f"{self.buckets!r}"
+            )
+            raise ArgumentError(msg)
         if self.item_timeout is not None:
             seconds_of(self.item_timeout)
         if self.verify not in ("sample", "all", "off"):
@@ -111,6 +124,7 @@ class RunOptions:
             checkpoint=None if directory is None else checkpoint_path(directory),
             master=self.master,
             epoch_items=self.epoch_items,
+            buckets=self.buckets,
             verify=self.verify,
             item_timeout_s=(
                 None if self.item_timeout is None else seconds_of(self.item_timeout)
@@ -130,6 +144,7 @@ class Keywords(TypedDict, total=False):
     goal: Throughput | Latency | None
     master: str | None
     epoch_items: int | None
+    buckets: int | None
     verify: Verify
     ui: bool | int
     metrics: str | None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.cli.programs import load_module
+from anabranch.cli.console import load_module
 
 APPS = Path(__file__).parents[2] / "apps"
 ENGINES = [

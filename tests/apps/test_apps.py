@@ -7,7 +7,7 @@ import ast
 import pytest
 
 import anabranch as ab
-from anabranch.cli.programs import load_sinks
+from anabranch.cli.console import load_sinks
 from tests.apps.loading import APPS
 from tests.needs import OPENCV, why_left_out
 

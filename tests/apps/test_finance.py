@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
-from anabranch.cli.programs import load_module
+from anabranch.cli.console import load_module
 
 APP = Path(__file__).parents[2] / "apps" / "finance.py"
 

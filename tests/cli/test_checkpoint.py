@@ -13,6 +13,7 @@ from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.files import write_log
 from anabranch.epochs.checkpoint.record import Log, Record
 from anabranch.epochs.checkpoint.seal import NO_KEY
+from anabranch.epochs.state.buckets import prefix_of_bucket
 
 OPERATOR = {
     "role": "state",
@@ -39,11 +40,12 @@ def directory(tmp_path):
     made = Checkpoint(str(tmp_path / "checkpoint"), PROGRAM)
     folder = made.directory / "state" / "u1"
     folder.mkdir()
-    states = {b"0000/s1:A": pickle.dumps(("A", [1.5]))}
-    write_log(
-        folder / "log", {3: states, 9: {b"0000/s1:B": pickle.dumps(("B", [2]))}}, NO_KEY
-    )
-    log = Log("u1", "log", 1, {3: 30, 9: 30})
+    states = [
+        (prefix_of_bucket(3) + b"0000/s1:A", pickle.dumps(("A", [1.5]))),
+        (prefix_of_bucket(9) + b"0000/s1:B", pickle.dumps(("B", [2]))),
+    ]
+    write_log(folder / "log", states, NO_KEY)
+    log = Log("u1", "log", 1, ((3, 10),), 60)
     made.commit(Record(1, 1, positions={"read_csv": {"offset": 70}}, logs=(log,)), None)
     made.close()
     return str(tmp_path / "checkpoint")

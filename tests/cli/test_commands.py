@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from anabranch.cli import doctor, verify
+from anabranch.cli.console import load_sinks
 from anabranch.cli.main import main
 from anabranch.cli.new import make_trades
-from anabranch.cli.programs import load_sinks
 from anabranch.job import graph_of, start
 from anabranch.metrics.run_record import append
 from anabranch.testing.assertions import SampleRun

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.cli.console import CommandError
-from anabranch.cli.programs import load_module, load_sinks
+from anabranch.cli.console import CommandError, load_module, load_sinks
 from anabranch.epochs.modules import find_modules_by_value
 from anabranch.errors import LoopError
 
@@ -93,7 +92,7 @@ def test_our_own_frames_are_not_shown(file):
         load_sinks(file("1 / 0"))
 
     assert "importlib" not in str(told.value)
-    assert "cli/programs.py" not in str(told.value)
+    assert "cli/console.py" not in str(told.value)
 
 
 def test_the_code_of_the_file_and_its_neighbours_goes_to_the_workers(file):

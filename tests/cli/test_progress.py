@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from anabranch.cli.report import Meter, watch
+from anabranch.cli.run import Meter, watch
 from anabranch.errors import OperatorError
 from anabranch.metrics.job_metrics import Metrics
 from anabranch.signals import Signals

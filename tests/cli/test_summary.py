@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import anabranch as ab
-from anabranch.cli.report import summarise
+from anabranch.cli.run import summarise
 
 
 def summary_of(sink, show=2):

@@ -113,11 +113,19 @@ def _of_keys(graph, traits, net, region):
 
 
 def _of_entries(graph, traits, net, region):
+    """Every stream that comes in leads, by some entry, to an operator with a key."""
     members = region.operators
-    keyed = [name for name in members if traits[name].state == "keyed"]
+    keyed = {name for name in members if traits[name].state == "keyed"}
     inside = nx.DiGraph(net.subgraph(members))
+    by_key, other = set(), []
     for entry in _entries(graph, members) if region.key else ():
-        if not ({entry} | nx.descendants(inside, entry)) & set(keyed):
+        streams = {o for o in graph[entry].inputs if o.operator not in members}
+        if ({entry} | nx.descendants(inside, entry)) & keyed:
+            by_key |= streams
+        else:
+            other.append((entry, streams))
+    for entry, streams in other:
+        if not streams or streams - by_key:
             yield f"what comes in at {entry} need not have {region.key}"
 
 

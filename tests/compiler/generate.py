@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from anabranch.graph.graph import Graph, Op, Output
-from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.graph.traits import Push, Traits
+from anabranch.graph.kind import Push, SinkKind, SourceKind, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.stateless import FlatMap, Split, Union
 

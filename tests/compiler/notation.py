@@ -24,9 +24,8 @@ import re
 from dataclasses import replace
 
 from anabranch.graph.graph import Graph, Op, Output
-from anabranch.graph.kind import Kind, SinkKind, SourceKind
+from anabranch.graph.kind import Evidence, Kind, Push, SinkKind, SourceKind, Traits
 from anabranch.graph.site import Site
-from anabranch.graph.traits import Evidence, Push, Traits
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.sinks import ToList
 from anabranch.operators.stateless import Barrier, FlatMap, Map, Split, Union

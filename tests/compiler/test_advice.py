@@ -19,7 +19,7 @@ CASES = {
         "src -> a -> x[global] -> sink",
         "x",
         STATELESS,
-        "let r0 grow to a, x",
+        "extend r0 to a, x",
     ),
     "two regions that become one": (
         "src -> a -> x[global] -> b -> sink",
@@ -37,7 +37,7 @@ CASES = {
         "src -> a[push=0..*] -> sink",
         "a",
         "@ab.declare(push=(0, 1))",
-        "let r0 keep its order by strict, not relaxed",
+        "order r0 by strict instead of relaxed",
     ),
 }
 

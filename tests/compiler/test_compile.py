@@ -98,7 +98,7 @@ def test_advice_comes_true_when_it_is_followed():
     ]
     followed = finance(declared_score)
 
-    assert "would let r1 grow to vwap, score" in " ".join(advised.split())
+    assert "would extend r1 to vwap, score" in " ".join(advised.split())
     assert ("vwap", "score") == followed.plan.regions[1].operators
 
 
@@ -107,8 +107,8 @@ def test_a_declaration_that_the_code_refutes_is_not_advised():
 
     assert "declare" not in text
     assert (
-        "score: make what it keeps the state of a scan, .scan(step, initial); a state "
-        "for each symbol, the key of its stream, would let r1 grow to vwap, score."
+        "score: keep its state in a scan, .scan(step, initial); a state "
+        "for each symbol, the key of its stream, would extend r1 to vwap, score."
     ) in text
 
 

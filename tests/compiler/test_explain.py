@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from anabranch.compiler.explain import explain
 from anabranch.compiler.make_plan import make_plan
-from anabranch.graph.traits import Evidence
+from anabranch.graph.kind import Evidence
 from tests import needs
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
@@ -25,7 +25,7 @@ def test_a_region_is_told_with_its_key_joints_order_and_end():
         "r0: a -> b\n    key k; at most one output for each item\n",
         "begins with a split: ",
         "ends with a merge: ",
-        "order: strict, the cheapest safe way: 0 to 1 outputs for each item",
+        "order: strict, the cheapest safe ordering: 0 to 1 outputs for each item",
         "stops before x: x counts",
     ):
         assert words in text

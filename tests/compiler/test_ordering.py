@@ -181,4 +181,4 @@ def test_a_region_says_why_streams_meet_in_it():
 
     for target in (LOCAL, SPARK):
         [region] = make_plan(graph, traits, target).regions
-        assert "all that meets at j comes from one item" in region.why
+        assert "all inputs of j come from one item" in region.why

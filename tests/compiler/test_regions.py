@@ -370,11 +370,14 @@ def test_engine_without_parallel_ends_reads_and_writes_with_one_worker():
 
 REASONS = {
     "src -> a[global] -> sink": ("a", "a counts"),
-    "one -> a; two -> a -> sink": ("a", "brings 2 streams together"),
+    "one -> a; two -> a -> sink": ("a", "combines 2 streams"),
     "src -> a; a -> one; a -> two": ("a", "feeds 2 streams"),
     "src -> s[split=3]; s.0 -> one": ("s", "divides its input into 3 streams"),
     "src -> a[pop=2] -> sink": ("a", "takes 2 items at a time"),
-    "src -> a[block=2>1 peek 5] -> sink": ("a", "takes 2 items at a time and sees 5"),
+    "src -> a[block=2>1 peek 5] -> sink": (
+        "a",
+        "takes 2 items at a time and peeks at 5",
+    ),
     "src -> a -> x[global, fuse=a] -> sink": (
         "a",
         "must be fused with x: x counts",
@@ -446,6 +449,6 @@ def test_figure_4():
 def test_figure_4_says_what_is_in_the_way_of_the_fusion():
     refused = find_regions(*program(FIGURE_4), rules=PAPER).refused
 
-    expected = "must be fused with o13: brings 2 streams together"
+    expected = "must be fused with o13: combines 2 streams"
 
     assert expected == refused["o12"].text == refused["o14"].text

@@ -1,4 +1,4 @@
-"""How to rewrite what is proved to be sequential: fitted to the proof, and to the kind."""
+"""How to rewrite operators that are proved to be sequential: fitted to the proof, and to the kind."""
 
 from __future__ import annotations
 
@@ -121,59 +121,59 @@ PROVED = {
     "a filter that assigns a global": (
         lambda: trades().filter(is_record, name="x"),
         (
-            "make what it keeps an attribute of an Operator, whose process yields the item "
-            "or nothing; if each key may have a state of its own, key_by(...) would make x "
+            "keep its state in an attribute of an Operator whose process yields the item "
+            "or nothing; if each key may have its own state, key_by(...) would make x "
             "a parallel region"
         ),
     ),
     "a map that changes a global": (
         lambda: trades().map(collect, name="x"),
         (
-            "make what it keeps the state of a scan, .scan(step, initial); if each key may "
-            "have a state of its own, key_by(...) would make x a parallel region"
+            "keep its state in a scan, .scan(step, initial); if each key may "
+            "have its own state, key_by(...) would make x a parallel region"
         ),
     ),
     "a map on a keyed stream": (
         lambda: trades().key_by("symbol").map(collect, name="x"),
         (
-            "make what it keeps the state of a scan, .scan(step, initial); a state for each "
+            "keep its state in a scan, .scan(step, initial); a state for each "
             "symbol, the key of its stream, would make x a parallel region"
         ),
     ),
     "a flat_map": (
         lambda: trades().flat_map(collect_all, name="x"),
         (
-            "make what it keeps an attribute of an Operator, whose process yields the "
-            "outputs; if each key may have a state of its own, key_by(...) would make x "
+            "keep its state in an attribute of an Operator whose process yields the "
+            "outputs; if each key may have its own state, key_by(...) would make x "
             "a parallel region"
         ),
     ),
     "a scan that changes more than its state": (
         lambda: trades().key_by("symbol").scan(collect_in_step, 0.0, name="x"),
         (
-            "make what it keeps a part of the state that step takes and returns; a state "
+            "make it a part of the state that step takes and returns; a state "
             "for each symbol, the key of its stream, would make x a parallel region"
         ),
     ),
     "an Operator that changes a global": (
         lambda: trades().key_by("symbol").apply(Collecting, name="x"),
         (
-            "make what it keeps an attribute of Collecting, set in setup; a state for each "
+            "keep its state in an attribute of Collecting, set in setup; a state for each "
             "symbol, the key of its stream, would make x a parallel region"
         ),
     ),
     "the function of a window": (
         lambda: trades().window(count=2).aggregate(count_all, name="x"),
         (
-            "let its function compute from its arguments alone; an Operator before or "
-            "after it can keep what outlives a call"
+            "let its function depend on its arguments alone; an Operator before or after "
+            "it can keep the state"
         ),
     ),
     "a clock": (
         lambda: trades().map(stamp, name="x"),
         (
-            "compute from the item alone; let the source put into the items what comes "
-            "from outside, and a sink write what goes there"
+            "let it depend on the item alone; external input belongs into the items, "
+            "external output into a sink"
         ),
     ),
     "an item that is changed": (
@@ -186,15 +186,24 @@ PROVED = {
     "a scan without a key": (
         lambda: trades().scan(sum_up, 0.0, name="x"),
         (
-            "if each key may have a state of its own, key_by(...) would make x a "
+            "if each key may have its own state, key_by(...) would make x a "
             "parallel region"
         ),
     ),
     "an Operator that assigns its attributes": (
         lambda: trades().apply(Prepared, name="x"),
         (
-            "if each key may have a state of its own, key_by(...) would make x a "
+            "if each key may have its own state, key_by(...) would make x a "
             "parallel region"
+        ),
+    ),
+    "a merge of streams with a key": (
+        lambda: ab.merge(
+            trades().key_by("symbol"), trades().key_by("symbol"), by="ts", name="x"
+        ),
+        (
+            "where the order of arrival is enough, union(...) has no state; if each key "
+            "may have its own state, merge(..., on=...) would make x a parallel region"
         ),
     ),
 }
@@ -233,7 +242,9 @@ def test_what_another_operator_changes_is_not_to_be_declared_away():
     )
 
     assert set() == advised(compilation)
-    assert suggested(compilation)["x"].startswith("one operator must own what several")
+    assert suggested(compilation)["x"].startswith(
+        "one operator must own a shared object"
+    )
     assert "declare" not in compilation.explain()
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import dataclass
+from os import getpid
 from pathlib import Path
 from typing import NamedTuple
 
 import anabranch as ab
+from anabranch.connectors.base import Malformed
+from anabranch.errors import FencedError
 
 
 class Cell(NamedTuple):
@@ -91,6 +96,57 @@ class Files(ab.Sink):
         """All that was written, in order."""
         files = sorted(Path(self.directory).glob("[0-9]*"))
         return [line for file in files for line in file.read_text().splitlines()]
+
+
+class Ledger(ab.Sink):
+    """A system outside, in a database, that workers write.
+
+    It lets the process commit that opened it last, as Kafka does. Nothing else keeps it
+    from taking an epoch twice. It refuses items that are equal to `refused`.
+    """
+
+    in_workers = True
+
+    def __init__(self, path, refused=None):
+        self.path = str(path)
+        self.refused = refused
+        self.writer = 0
+        self.items = []
+
+    def open(self, job, type):
+        with closing(sqlite3.connect(self.path)) as db, db:
+            db.execute("CREATE TABLE IF NOT EXISTS writers (n INTEGER PRIMARY KEY)")
+            db.execute("CREATE TABLE IF NOT EXISTS rows (epoch, process, item)")
+            self.writer = db.execute("INSERT INTO writers VALUES (NULL)").lastrowid
+            (last,) = db.execute("SELECT max(epoch) FROM rows").fetchone()
+        return last or 0
+
+    def write(self, items):
+        self.items = [item for item in items if item != self.refused]
+        bad = [item for item in items if item == self.refused]
+        return [Malformed(item, "not for us") for item in bad]
+
+    def commit(self, epoch):
+        with closing(sqlite3.connect(self.path)) as db, db:
+            (last,) = db.execute("SELECT max(n) FROM writers").fetchone()
+            if last != self.writer:
+                msg = "another process has opened it; this one must open it again"
+                raise FencedError(msg)
+            rows = [(epoch, getpid(), json.dumps(item)) for item in self.items]
+            db.executemany("INSERT INTO rows VALUES (?, ?, ?)", rows)
+
+    def rows(self):
+        """All that was committed, in the order of the commits."""
+        return [json.loads(item) for _, item in self._select()]
+
+    def writers(self):
+        """The processes that have committed something."""
+        return {process for process, _ in self._select()}
+
+    def _select(self):
+        with closing(sqlite3.connect(self.path)) as db:
+            found = db.execute("SELECT process, item FROM rows ORDER BY rowid")
+            return found.fetchall()
 
 
 @dataclass

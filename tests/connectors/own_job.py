@@ -1,18 +1,22 @@
 """A job with own connectors for `test_own_kills.py`, run in a process of its own.
 
-python -m tests.connectors.own_job OUTPUT CHECKPOINT
+python -m tests.connectors.own_job files|ledger OUTPUT CHECKPOINT
 """
 
 import sys
 
 import anabranch as ab
-from tests.connectors.own import Cell, Files, Grid
+from tests.connectors.own import Cell, Files, Grid, Ledger
+
+SINKS = {"files": Files, "ledger": Ledger}
 
 
-def main(output, checkpoint):
+def main(sink, output, checkpoint):
     cells = ab.read(Grid((30, 50, 20), block=10), Cell)
     ab.run(
-        cells.map(lambda cell: f"{cell.partition} {cell.row}").write(Files(output)),
+        cells.map(lambda cell: f"{cell.partition} {cell.row}").write(
+            SINKS[sink](output)
+        ),
         on="spark",
         checkpoint=checkpoint,
         epoch_items=30,

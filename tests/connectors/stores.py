@@ -1,16 +1,22 @@
-"""An S3 server for tests: moto, on loopback, in an environment of its own.
+"""S3 servers on loopback: moto for tests, and a faster one for benchmarks.
 
 Moto asks for other versions of packages than we do, so `make packages` installs it
-beside ours. Workers of a Spark that runs already do not see the test's environment, so
-the URL names the server.
+beside ours. It is written in Python and takes milliseconds for a request, so what is
+measured with it is moto. Where Go is installed, `make packages` also builds versitygw,
+which keeps objects as files. Workers of a Spark that runs already do not see the test's
+environment, so the URL names the server.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.fs
@@ -18,6 +24,7 @@ import pyarrow.fs
 from tests.needs import SERVERS
 
 _START_S = 60.0
+_REQUEST = re.compile(r"(GET|PUT|HEAD|POST|DELETE) \S+ HTTP")
 
 
 def find_moto() -> str | None:
@@ -27,22 +34,30 @@ def find_moto() -> str | None:
     )
 
 
+def find_fast() -> str | None:
+    """Return the program that serves S3 fast, if it is installed."""
+    return shutil.which("versitygw", path=str(SERVERS / "bin")) or (
+        shutil.which("versitygw")
+    )
+
+
 class S3:
-    """A server that runs, with one bucket, `trades`."""
+    """A server that runs, with one bucket, `trades`.
+
+    Moto writes each request to a log, by which `count` counts them.
+    """
 
     def __init__(self, program: str, host: str = "127.0.0.1") -> None:
         with socket.create_server((host, 0)) as free:
             port = free.getsockname()[1]
+        self.program = Path(program).name
         self.endpoint = f"http://{host}:{port}"
-        python = Path(program).with_name(
-            "python"
-        )  # scripts name where it was installed
-        command = [str(python), "-m", "moto.server"] if python.exists() else [program]
-        self._process = subprocess.Popen(
-            [*command, "-H", host, "-p", str(port)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        self._folder = Path(tempfile.mkdtemp(prefix="anabranch-s3-"))
+        self._log = self._folder / "requests.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self._find_command(Path(program), host, port), stdout=log, stderr=log
+            )
         self._wait((host, port))
         self.files = pyarrow.fs.S3FileSystem(
             endpoint_override=self.endpoint,
@@ -51,6 +66,25 @@ class S3:
         )
         self.files.create_dir("trades")
 
+    def _find_command(self, program: Path, host: str, port: int) -> list[str]:
+        if program.name == "versitygw":
+            stored = self._folder / "stored"
+            stored.mkdir()
+            login = {"access": "AWS_ACCESS_KEY_ID", "secret": "AWS_SECRET_ACCESS_KEY"}
+            given = [f"--{name}={os.environ[at]}" for name, at in login.items()]
+            serve = ["--quiet", f"--port={host}:{port}"]
+            return [str(program), *given, *serve, "posix", str(stored)]
+        # Scripts name where they were installed.
+        python = program.with_name("python")
+        command = (
+            [str(python), "-m", "moto.server"] if python.exists() else [str(program)]
+        )
+        return [*command, "-H", host, "-p", str(port)]
+
+    def count(self) -> Counter[str]:
+        """Return how many requests of each method moto has answered so far."""
+        return Counter(_REQUEST.findall(self._log.read_text(errors="replace")))
+
     def url(self, key: str) -> str:
         """Return the URL of a key, with all that a worker has to know."""
         return f"s3://trades/{key}?region=us-east-1&endpoint_override={self.endpoint}"
@@ -58,6 +92,7 @@ class S3:
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _wait(self, address: tuple[str, int]) -> None:
         end_s = time.monotonic() + _START_S

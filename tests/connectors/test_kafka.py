@@ -1,26 +1,30 @@
 """Kafka as a source and as a sink, over TCP, against librdkafka's broker and Kafka."""
 
 import datetime as dt
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 import anabranch as ab
 from anabranch.connectors import partitions
 from anabranch.connectors.external import open_external
+from anabranch.connectors.files.arrow_items import form_of
 from anabranch.connectors.kafka import KafkaSink
-from anabranch.errors import ArgumentError, InputError, OutputError
+from anabranch.epochs.intake.connectors import RangePiece, read_offsets
+from anabranch.errors import ArgumentError, FencedError, InputError, OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteSink
 from tests.connectors.items import Reading, as_json, readings, total, totals
 from tests.connectors.waiting import until
 from tests.needs import KAFKA, ROOT, why_left_out
 
-pytest.importorskip("confluent_kafka", reason=why_left_out(KAFKA))
+confluent_kafka = pytest.importorskip("confluent_kafka", reason=why_left_out(KAFKA))
 
 
 def test_a_topic_goes_through_a_program_into_another(engine, broker):
@@ -201,6 +205,26 @@ def test_an_epoch_that_was_sent_is_not_sent_again(broker):
     assert [b"0", b"3"] == broker.received(topic, 2)
 
 
+def test_a_sink_that_another_process_has_opened_is_fenced_off(kafka):
+    topic = kafka.topic()
+    first, second = (KafkaSink(kafka.servers, topic, "jsonl") for _ in range(2))
+    first.open(f"{topic}-sink", int)
+    first.write([1])
+    first.prepare(1)
+    assert 0 == second.open(f"{topic}-sink", int)
+    second.write([1])
+    second.prepare(1)
+    second.commit(1)
+
+    with pytest.raises(FencedError, match="must be able to send"):
+        first.commit(1)
+
+    assert 1 == first.open(f"{topic}-sink", int)
+    assert [b"1"] == kafka.received(topic, 1)
+    first.close()
+    second.close()
+
+
 def test_an_item_that_cannot_be_sent_does_no_harm_to_the_others(engine, broker):
     topic = broker.topic()
     lost = []
@@ -340,18 +364,19 @@ def test_a_broker_that_is_killed_and_started_again_loses_and_doubles_nothing(
 
 @pytest.mark.long
 @pytest.mark.spark
-def test_what_a_killed_driver_has_left_open_is_aborted(kafka, tmp_path):
+def test_what_a_killed_process_has_left_open_is_aborted(kafka, tmp_path):
     """
-    Killed inside the transaction of an epoch, before and after it is committed.
+    Workers are killed inside the transaction of an epoch and when it is committed, the
+    driver before an epoch is sent and after that.
     """
     topic, back = kafka.topic(1), kafka.topic(1)
     kafka.send(topic, [b"%d" % n for n in range(200)])
     faults = tmp_path / "faults"
     faults.mkdir()
     ended = []
-    for fault in ("sent:2", "committed:3", "delivered:3", None):
-        if fault is not None:
-            (faults / fault).touch()
+    for places in (("prepared:2", "committed:3"), ("delivered:3",), ("sent:4",)):
+        for place in places:
+            (faults / place).touch()
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "tests.connectors.killed_sender"),
@@ -366,5 +391,88 @@ def test_what_a_killed_driver_has_left_open_is_aborted(kafka, tmp_path):
         )
         ended.append(done.returncode)
 
-    assert [-signal.SIGKILL] * 3 + [0] == ended, done.stderr
+    assert [-signal.SIGKILL, -signal.SIGKILL, 0] == ended, done.stderr
+    assert [] == list(faults.iterdir())
     assert [b"%d" % n for n in range(200)] == kafka.received(back, 200)
+
+
+def read_both_ways(source, ranges):
+    """Return what ranges give as tables where possible, and what they give as rows."""
+    stream = ab.kafka(source.servers, source.topic, Reading, follow=False)
+    (op,) = ab.compile(stream.to_list()).graph.sources
+    fast, slow = [], []
+    for start, end in ranges:
+        failed = []
+        wanted = partitions.OffsetRange("0", start, end)
+        piece = RangePiece(op.name, 11 + start, end - start, wanted)
+        read = read_offsets(piece, op, failed.append, form_of(Reading))
+        items = list(read.items)
+        if read.table is not None:
+            made = [Reading(*row.values()) for row in read.table.to_pylist()]
+            items = list(zip(made, read.numbers.tolist(), strict=True))
+        fast.append((items, [str(one.error) for one in failed]))
+    for start, end in ranges:
+        failed = []
+        wanted = partitions.OffsetRange("0", start, end)
+        rows = partitions.read_range(op, wanted, 11 + start)
+        items = partitions.decode_rows(op, rows, failed.append)
+        slow.append((items, [str(one.error) for one in failed]))
+    partitions.source_of(op).close()
+    return fast, slow, read
+
+
+RANGES = [(0, 5), (5, 9), (9, 20), (3, 7), (7, 9), (0, 20), (20, 24)]
+
+
+def test_a_range_read_as_a_table_is_what_its_rows_are(broker):
+    topic = broker.topic()
+    broker.send(topic, as_json(readings(24)))
+
+    fast, slow, read = read_both_ways(
+        SimpleNamespace(servers=broker.servers, topic=topic), RANGES
+    )
+
+    assert slow == fast
+    assert [item for item, _ in fast[5][0]] == readings(20)
+    assert [number for _, number in fast[1][0]] == [16, 17, 18, 19]
+    assert read.table is not None
+
+
+def test_a_range_with_bad_messages_is_what_its_rows_are(broker):
+    topic = broker.topic()
+    values = [*as_json(readings(22)), b"no", None]
+    broker.send(topic, [values[n * 7 % 24] for n in range(24)])
+
+    fast, slow, _ = read_both_ways(
+        SimpleNamespace(servers=broker.servers, topic=topic), RANGES
+    )
+
+    assert slow == fast
+    assert 2 == sum(len(failed) for _, failed in fast[5:])
+
+
+def test_offsets_without_a_message_are_passed_over(kafka):
+    """Each transaction ends with an offset of its own, and one of them is aborted."""
+    topic = kafka.topic(1)
+    values = as_json(readings(24))
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": kafka.servers, "transactional.id": topic}
+    )
+    producer.init_transactions(60)
+    for start in range(0, 24, 6):
+        producer.begin_transaction()
+        for value in values[start : start + 6]:
+            producer.produce(topic, value, partition=0)
+        producer.flush(60)
+        end = producer.abort_transaction if start == 6 else producer.commit_transaction
+        end(60)
+
+    ranges = [(0, 6), (6, 14), (14, 16), (16, 28), (0, 28)]
+    fast, slow, _ = read_both_ways(
+        SimpleNamespace(servers=kafka.servers, topic=topic), ranges
+    )
+
+    assert slow == fast
+    assert [Reading(**json.loads(v)) for v in (*values[:6], *values[12:])] == [
+        item for item, _ in fast[4][0]
+    ]

@@ -173,6 +173,28 @@ def test_an_epoch_that_comes_again_adds_nothing(database, sql, table):
     )
 
 
+def test_an_epoch_that_two_processes_write_is_there_once(database, sql, table):
+    """
+    The second one waits for the first, and loses patience if that does not end.
+    """
+    first, second = (PostgresSink(database.dsn, table, patience_s=1) for _ in range(2))
+    for sink in (first, second):
+        assert 0 == sink.open("job-twins", Reading)
+        sink.write([Reading("a", 1)])
+    first.prepare(1)
+
+    with pytest.raises(OutputError, match="lock timeout"):
+        second.prepare(1)
+    first.commit(1)
+    second.write([Reading("a", 1)])
+    second.prepare(1)
+    second.commit(1)
+
+    first.close()
+    second.close()
+    assert [("a", 1)] == sql(f"SELECT sensor, value FROM {table}")
+
+
 def test_another_job_has_epochs_of_its_own(database, sql, table):
     for _ in range(2):
         sink = sink_of(database, table, uuid.uuid4().hex)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import AzureFileSystem
 
 import anabranch as ab
 from anabranch.connectors.storage import (
@@ -24,6 +25,7 @@ from anabranch.connectors.storage import (
 from anabranch.epochs import faults
 from anabranch.errors import InputError, OperatorError, OutputError
 from tests import needs
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
 
 class Trade(NamedTuple):
@@ -317,3 +319,69 @@ def test_a_killed_job_writes_each_epoch_once_to_a_store(store, crash, place):
     assert expected == items_of(ab.read_csv(store("one.csv"), int), "sequential")
     hidden = [p.name for p in locate(store("")).iterdir() if p.name.startswith(".")]
     assert [] == hidden
+
+
+class Counted(NamedTuple):
+    number: int
+    name: str
+
+
+def count_requests(s3, sink, monkeypatch, tmp_path):
+    """Return the requests of a job on the Spark engine, ten epochs with two tasks."""
+    before = s3.count()
+    with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
+        ab.run(sink, on="spark", degree=2, epoch_items=100)
+    return s3.count() - before
+
+
+def test_a_job_makes_few_requests(s3, tmp_path, monkeypatch):
+    """Each of twenty parts is written once, and copied once; no file is asked for."""
+    url = s3.url(f"{tmp_path.name}/").partition("?")
+    here, options = url[0], "?" + url[2]
+    rows = [Counted(n, f"n{n % 7}") for n in range(1000)]
+    text = "number,name\n" + "".join(f"{n},{name}\n" for n, name in rows)
+    put(f"{here}in.csv{options}", text.encode())
+    numbers, names = zip(*rows, strict=True)
+    put(f"{here}in.parquet{options}", parquet(number=numbers, name=names))
+
+    rows_in = ab.read_csv(f"{here}in.csv{options}", Counted)
+    sink = rows_in.map(doubled, type=Counted).write_csv(f"{here}a{options}")
+    of_csv = count_requests(s3, sink, monkeypatch, tmp_path)
+    columns_in = ab.read_parquet(f"{here}in.parquet{options}", Counted)
+    sink = columns_in.map(doubled, type=Counted).write_parquet(f"{here}b{options}")
+    of_parquet = count_requests(s3, sink, monkeypatch, tmp_path)
+
+    assert {"PUT": 41, "POST": 1} == {m: of_csv[m] for m in ("PUT", "POST")}
+    assert of_csv["GET"] <= 46, of_csv
+    assert of_csv["HEAD"] <= 14, of_csv
+    assert {"PUT": 41, "POST": 1} == {m: of_parquet[m] for m in ("PUT", "POST")}
+    assert of_parquet["GET"] <= 14, of_parquet
+    assert of_parquet["HEAD"] <= 4, of_parquet
+
+
+def doubled(one: Counted) -> Counted:
+    return Counted(one.number * 2, one.name)
+
+
+def test_an_emulator_of_azure_is_named_by_the_url(monkeypatch):
+    """The key is in the environment; the account is a step of an emulator's URL."""
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    url = "abfs://trades@desk.dfs.core.windows.net/day.csv"
+    path = locate(f"{url}?endpoint_override=127.0.0.1:10000&scheme=http")
+
+    store, key = _find_place(path.url, path.options)
+
+    there = {
+        "blob_storage_authority": "127.0.0.1:10000",
+        "dfs_storage_authority": "127.0.0.1:10000",
+        "blob_storage_scheme": "http",
+        "dfs_storage_scheme": "http",
+    }
+    assert AzureFileSystem("desk", account_key="a2V5", **there) == store
+    assert "trades/day.csv" == key
+
+
+def test_options_of_a_store_are_no_part_of_a_name():
+    path = locate("gs://trades/day.csv?retry_limit_seconds=300&anonymous=true")
+
+    assert ("day.csv", "gs://trades/day.csv") == (path.name, path.url)

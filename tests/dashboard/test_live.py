@@ -151,7 +151,7 @@ def test_a_port_that_is_taken_is_told_before_anything_runs(gate):
     port = urlsplit(first.ui.address).port
     ran = []
 
-    with pytest.raises(DashboardError, match=f"127.0.0.1:{port} cannot be had"):
+    with pytest.raises(DashboardError, match=f"127.0.0.1:{port} is not available"):
         ab.run(ab.from_iterable([1]).for_each(ran.append), on="sequential", ui=port)
 
     assert [] == ran

@@ -196,13 +196,13 @@ def test_a_question_that_makes_no_sense_gets_everything(address, after):
 def test_a_port_that_is_taken_is_an_error_with_a_way_out(address):
     port = urllib.parse.urlsplit(address).port
 
-    with pytest.raises(DashboardError, match=f"{port} cannot be had.*name another"):
+    with pytest.raises(DashboardError, match=f"{port} is not available.*name another"):
         Server(port)
 
 
 @pytest.mark.parametrize("port", [70000, -1, "8080"])
 def test_a_port_that_cannot_be_is_the_same_error(port):
-    with pytest.raises(DashboardError, match=f"{port} cannot be had"):
+    with pytest.raises(DashboardError, match=f"{port} is not available"):
         Server(port)
 
 

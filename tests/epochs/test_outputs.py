@@ -9,7 +9,7 @@ import pytest
 import anabranch as ab
 from anabranch.epochs.checkpoint.seal import NO_KEY
 from anabranch.epochs.outputs import StagedOutput, WholeOutput
-from anabranch.epochs.state.store import Stamp
+from anabranch.epochs.state.buckets import Stamp
 from anabranch.errors import CheckpointError, OutputError
 from anabranch.runtime.failures import stop
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from anabranch.epochs.checkpoint.record import IncompleteGroup
-from anabranch.epochs.state.store import Stamp
+from anabranch.epochs.state.buckets import Stamp
 from anabranch.epochs.task import (
     EpochAttempt,
     EpochTask,

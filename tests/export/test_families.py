@@ -6,6 +6,9 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
+import anabranch as ab
 from anabranch.export.families import BOUNDS_S, distribute, list_families
 from anabranch.metrics.job_metrics import ElementCounters, Metrics
 from anabranch.metrics.latency import LatencySummary
@@ -94,3 +97,53 @@ def test_each_latency_is_counted_once_at_the_bound_above_it():
         if count
     }
     assert 16 == made.counts[-1]
+
+
+def test_every_logger_is_documented_and_no_other():
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    (logs,) = re.findall(r"### Logs\n(.*?)\n###", page, re.DOTALL)
+    sources = (ROOT / "src" / "anabranch").rglob("*.py")
+    texts = [path.read_text(encoding="utf-8") for path in sources]
+    used = {
+        name for text in texts for name in re.findall(r'= logger_of\("(\w+)"\)', text)
+    }
+
+    assert used == set(re.findall(r"`anabranch\.(\w+)`", logs))
+
+
+LIVE = {  # what a live job has on every engine, if an item fails and a bound is set
+    *("job_status", "job_elapsed_seconds", "items_read_total", "backlog_items"),
+    *("items_delivered_total", "items_failed_total", "decisions_total"),
+    *("latency_seconds", "latency_recent_seconds"),
+}
+ONLY = {
+    "local": {"element_waiting_items", "element_limit_items", "region_replicas"},
+    "spark": {"epochs_total", "epoch_duration_seconds", "epoch_items"},
+}
+
+
+def fail_once(n: int) -> int:
+    if n == 17:
+        msg = "no"
+        raise ValueError(msg)
+    return n
+
+
+def exported_by(engine: str) -> set[str]:
+    load = ab.testing.constant(400, seconds=0.3)
+    sink = ab.testing.offered(load).map(fail_once).for_each(abs)
+    goal = ab.latency("1 s")
+    job = ab.start(sink, on=engine, goal=goal, on_error="skip")
+    found = {family.prometheus_name for family in list_families(job.metrics())}
+    job.wait()
+    found |= {family.prometheus_name for family in list_families(job.metrics())}
+    return {name.removeprefix("anabranch_") for name in found}
+
+
+def test_a_live_job_exports_its_metrics_on_local():
+    assert exported_by("local") >= LIVE | ONLY["local"]
+
+
+@pytest.mark.spark
+def test_a_live_job_exports_its_metrics_on_spark():
+    assert exported_by("spark") >= LIVE | ONLY["spark"]

@@ -129,7 +129,7 @@ def test_a_port_that_is_taken_is_refused_before_anything_runs():
     ran = []
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ArgumentError, match=f"127.0.0.1:{port} cannot be had"):
+        with pytest.raises(ArgumentError, match=f"127.0.0.1:{port} is not available"):
             ab.run(
                 ab.from_iterable([1]).for_each(ran.append),
                 on="sequential",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import pytest
 
 import anabranch as ab
-from anabranch.errors import ArgumentError, GraphError
+from anabranch.errors import ArgumentError, GraphError, OperatorError
 
 
 class Tick(NamedTuple):
@@ -73,3 +74,105 @@ def test_a_program_without_a_sink_names_no_operator():
     with pytest.raises(GraphError, match="a program must end in a sink") as raised:
         ab.run(S, on="sequential")
     assert "operator ''" not in str(raised.value)
+
+
+async def fetch(item):
+    return item
+
+
+async def stream(item):
+    yield item
+
+
+def give(item):
+    yield item
+
+
+class Fetch:
+    async def __call__(self, item):
+        return item
+
+
+class Waiting(ab.Operator):
+    async def process(self, item):
+        yield item
+
+
+NOT_PLAIN = {
+    "map": (lambda s: s.map(fetch), "async"),
+    "filter": (lambda s: s.filter(fetch), "async"),
+    "flat_map": (lambda s: s.flat_map(stream), "async"),
+    "key_by": (lambda s: s.key_by(fetch).scan(count, 0), "async"),
+    "aggregate": (lambda s: s.window(count=2).aggregate(fetch), "async"),
+    "partial": (lambda s: s.map(functools.partial(fetch)), "async"),
+    "an object": (lambda s: s.map(Fetch()), "async"),
+    "an operator": (lambda s: s.apply(Waiting), "async"),
+    "map with yield": (lambda s: s.map(give), "a generator"),
+    "filter with yield": (lambda s: s.filter(give), "a generator"),
+    "key_by with yield": (lambda s: s.key_by(give).scan(count, 0), "a generator"),
+}
+
+
+@pytest.mark.parametrize(("build", "what"), NOT_PLAIN.values(), ids=NOT_PLAIN)
+def test_a_function_whose_call_does_not_run_it_is_refused(build, what):
+    built = build(ab.from_iterable([1, 2], int)).to_list()
+
+    with pytest.raises(GraphError, match=f"must be a plain .* is .*{what}"):
+        ab.run(built, on="sequential")
+
+
+@pytest.mark.parametrize(
+    "build", [lambda s: s.flat_map(give), lambda s: s.map(int), lambda s: s.map(len)]
+)
+def test_generators_of_a_flat_map_classes_and_builtins_are_functions(build):
+    out = build(ab.from_iterable(["1"], str)).to_list()
+    ab.run(out, on="sequential")
+
+    assert 1 == len(out.items)
+
+
+class Tagged(NamedTuple):
+    tags: list
+    n: int
+
+
+class Five(ab.Operator):
+    def process(self, item):
+        return 5
+
+
+def count(total, item):
+    return total + 1, total
+
+
+AT_RUN_TIME = {
+    "a list as key": (
+        lambda s: s.key_by("tags").scan(count, 0),
+        r"operator 'scan' .*: a key must be hashable; .*\(key: tags = \['a'\]\); key by",
+    ),
+    "a function that gives a list": (
+        lambda s: s.key_by(lambda item: [item.n]).scan(count, 0),
+        r"operator 'scan' .*: a key must be hashable; .*key by a tuple",
+    ),
+    "join": (
+        lambda s: s.join(s, on="tags", left_window=1, right_window=1),
+        r"operator 'join' .*: a key must be hashable; .*key by a tuple",
+    ),
+    "a number from flat_map": (
+        lambda s: s.flat_map(lambda item: item.n),
+        r"operator 'flat_map' .* iterable of outputs; 'int' .*; return a list",
+    ),
+    "a number from process": (
+        lambda s: s.apply(Five),
+        r"operator 'apply' .*Five.process .* of outputs; 'int' .*; return a list",
+    ),
+}
+
+
+@pytest.mark.parametrize("on", ["sequential", "local"])
+@pytest.mark.parametrize(("build", "text"), AT_RUN_TIME.values(), ids=AT_RUN_TIME)
+def test_a_value_that_does_not_fit_is_named_with_what_to_do(build, text, on):
+    out = build(ab.from_iterable([Tagged(["a"], 1)], Tagged)).to_list()
+
+    with pytest.raises(OperatorError, match=text):
+        ab.run(out, on=on)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.metrics.rates import Gain, gain
+from anabranch.metrics.load import Gain, gain
 
 
 def test_a_gain_is_the_ratio_of_the_means():

@@ -1,6 +1,7 @@
 import datetime as dt
 import re
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -432,3 +433,17 @@ def test_blocks_behind_a_clock_get_no_groups_on_spark_since_advances_stand_betwe
     pairs = clock.block(lambda two: [two[1]], pop=2, push=1, name="pairs")
 
     assert "pairs" in _plan(pairs, "spark")[1]
+
+
+def test_zones_that_mean_utc_are_one():
+    first = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    later = dt.datetime(2026, 3, 1, 0, 1, tzinfo=ZoneInfo("UTC"))
+    stream = ab.from_iterable([(first,), (later,)]).map(lambda row: Moment(*row))
+
+    found = ab.testing.outputs(stream.event_time("at").in_order())
+
+    assert [first, later] == [moment.at for moment in found]
+
+
+class Moment(NamedTuple):
+    at: dt.datetime

@@ -3,7 +3,7 @@ import datetime as dt
 import pytest
 
 from anabranch.errors import ArgumentError
-from anabranch.operators.timescale import duration_of, measure, restore, scale_of
+from anabranch.operators.clock import duration_of, measure, restore, scale_of
 
 EASTERN = dt.timezone(dt.timedelta(hours=-5))
 

@@ -10,7 +10,7 @@ import pytest
 
 import anabranch as ab
 from anabranch import job
-from anabranch.cli.programs import load_sinks
+from anabranch.cli.console import load_sinks
 from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration, lay_out_replicated
 from anabranch.engines.local.layout import lay_out as lay_out_locally
@@ -18,7 +18,7 @@ from anabranch.engines.local.run import run_bodies_in_parallel
 from anabranch.epochs.checkpoint.program import refuse_hidden_state
 from anabranch.epochs.layout import lay_out as lay_out_on_spark
 from anabranch.errors import CheckpointError, PlanError
-from anabranch.graph.traits import Push
+from anabranch.graph.kind import Push
 from anabranch.job import engine_named
 from anabranch.plan.plan import (
     ArrayKernel,

@@ -7,7 +7,7 @@ import pytest
 from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import LOCAL
 from anabranch.errors import PlanError
-from anabranch.graph.traits import Push
+from anabranch.graph.kind import Push
 from anabranch.plan.integrity import check
 from anabranch.plan.plan import ArrayKernel, Subgraph
 from tests.compiler.notation import program

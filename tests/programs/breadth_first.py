@@ -20,8 +20,7 @@ from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.clock import EventTime, InOrder, is_sign
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.iterate import Iterate
-from anabranch.operators.join import Join
-from anabranch.operators.lookup import Lookup
+from anabranch.operators.join import Join, Lookup
 from anabranch.operators.sources import FromIterable
 from anabranch.operators.stateless import (
     WINDOW,

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.clock import is_sign
 from anabranch.operators.custom import Apply, Scan
-from anabranch.operators.join import Join
-from anabranch.operators.lookup import Lookup
+from anabranch.operators.join import Join, Lookup
 from anabranch.operators.stateless import (
     WINDOW,
     Barrier,

@@ -3,12 +3,14 @@
 import codecs
 import functools
 import json
+import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import pytest
 
 from anabranch.graph.declarations import declare, trust
-from anabranch.graph.traits import Push
+from anabranch.graph.kind import Push
 from anabranch.language.composites import barrier, merge, split_join, union
 from anabranch.language.drafts import build_graph
 from anabranch.language.sources import from_iterable, generate, read_csv, read_text
@@ -16,6 +18,7 @@ from anabranch.operators.blocks import duplicate, round_robin
 from anabranch.operators.custom import Operator
 from anabranch.operators.windows import any_, count, last, sum_
 from anabranch.python.analyze import analyze
+from anabranch.python.arrivals import look_into
 
 
 class Trade(NamedTuple):
@@ -312,3 +315,51 @@ def test_a_table_in_a_global_is_no_obstacle():
     out = from_iterable([[("EUR", 2.0)]]).map(convert, name="it").to_list()
 
     assert not analyze(build_graph([out]))["it"].effects
+
+
+class Pair(NamedTuple):
+    one: object
+    two: object
+
+
+@dataclass
+class Box:
+    held: object
+
+
+NAN = float("nan")
+OF_ONE_FORM = [
+    ([Pair(1, 2.0), Pair("a", [b""])], {Pair, int, float, str, list, bytes}),
+    ([(1, 2.0), (1.5,)], {tuple, int, float}),
+    ([tuple.__new__(Pair, (1, 2.0, "more")), Pair(1, 2.0)], {Pair, int, float, str}),
+    (
+        [Box(1), Box(2.0), Box(Pair(None, b""))],
+        {Box, int, float, Pair, type(None), bytes},
+    ),
+    ([Pair(Pair(1, "a"), 2.0)] * 3, {Pair, int, str, float}),
+]
+
+
+@pytest.mark.parametrize(("items", "types"), OF_ONE_FORM, ids=range(len(OF_ONE_FORM)))
+def test_every_type_inside_items_is_found(items, types):
+    found = look_into(items)
+
+    assert types == found.types
+    assert {type(item) for item in items} == found.top
+    assert found.complete
+
+
+def test_attributes_that_some_items_lack_are_found():
+    box = Box(1)
+    box.more = frozenset()
+
+    assert look_into([Box(1), box]).sets
+    del box.held
+    assert look_into([Box(1), box]).sets
+
+
+def test_one_nan_that_comes_twice_is_found():
+    assert look_into([Pair(1, NAN), Pair(2, NAN)]).nans
+    assert look_into([Pair(1, NAN), Pair("a", Box(NAN))]).nans
+    assert not look_into([Pair(1, NAN), Pair(2, float("nan"))]).nans
+    assert not look_into([Pair(1, math.inf), Pair(2, -math.inf)]).nans

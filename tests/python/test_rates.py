@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from anabranch.graph.traits import Push
+from anabranch.graph.kind import Push
 from anabranch.python.lower import lower_node
 from anabranch.python.rates import count_outputs
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from anabranch.runtime.balance import add_up, find_hot_key, is_uneven, rebalance
+from anabranch.runtime.keys import add_up, find_hot_key, is_uneven, rebalance
 
 REFUSALS = {
     "an even load": ([3.0, 3.0], (0, 1), 2),

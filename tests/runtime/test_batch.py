@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import math
 
-from anabranch.runtime.batch import NOWHERE, Batch, Origin, join_batches, mark_at
+import numpy as np
+
+from anabranch.runtime.batch import (
+    NOWHERE,
+    ArrayItems,
+    Batch,
+    Origin,
+    join_batches,
+    mark_at,
+)
+from anabranch.runtime.compiled.arrays import ItemsOf
 
 
 class Source:
@@ -87,3 +97,31 @@ def test_an_origin_was_read_when_the_first_of_its_items_was():
     both = one.with_(two)
 
     assert (4.0, 6.0, 8.0) == (both.born_s, both.youngest_s, both.read_s)
+
+
+def held(*numbers):
+    return ArrayItems([np.array(numbers)], ItemsOf(None))
+
+
+def test_arrays_stay_arrays_when_batches_are_joined_and_cut():
+    joined = join_batches([Batch(held(1.0, 2.0)), Batch(held(3.0))])
+    first, rest = joined.cut(2)
+
+    assert isinstance(first.items, ArrayItems)
+    assert ([1.0, 2.0], [3.0]) == (list(first.items), list(rest.items))
+
+
+def test_arrays_of_another_type_and_lists_are_joined_as_items():
+    pairs = [Batch(held(1.0)), Batch(held(2))], [Batch(held(1.0)), Batch([2])]
+    joined = [join_batches(pair) for pair in pairs]
+
+    assert [[1.0, 2], [1.0, 2]] == [one.items for one in joined]
+    assert [[float, int]] * 2 == [[type(n) for n in one.items] for one in joined]
+
+
+def test_cleared_arrays_are_empty():
+    items = held(1, 2)
+    left = iter(items)
+    items.clear()
+
+    assert ([], 0) == (list(left), len(items))

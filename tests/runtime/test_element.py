@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from anabranch.runtime.element import Pace
+from anabranch.graph.graph import Edge, Input, Output
+from anabranch.runtime.batch import Batch
+from anabranch.runtime.element import Pace, Replica
+from anabranch.runtime.ordering.merge import SingleQueue
+from anabranch.runtime.ports import Inlet
+from anabranch.runtime.split import Slot, StraightOutlet
 
 
 def settled(item_s, batches=40):
@@ -22,14 +29,14 @@ def test_a_batch_fills_the_budget(item_s, limit):
     assert settled(item_s).limit == pytest.approx(limit, rel=0.01)
 
 
-def test_it_grows_by_doubling_at_most():
+def test_it_grows_fourfold_at_most():
     pace = Pace()
     limits = []
     for _ in range(4):
         pace.observe(pace.limit, 0.0)
         limits.append(pace.limit)
 
-    assert [2, 4, 8, 16] == limits
+    assert [4, 16, 64, 256] == limits
 
 
 def test_one_hiccup_changes_nothing():
@@ -64,3 +71,40 @@ def test_waiting_for_the_lock_makes_batches_no_smaller(by_clock_s, on_core_s, li
         pace.observe(pace.limit, pace.limit * by_clock_s, pace.limit * on_core_s)
 
     assert pace.limit == pytest.approx(limit, rel=0.01)
+
+
+def follow(*names):
+    """Return replicas in a row, each with its outlet to the next."""
+    made = [Replica(name, None, Inlet(SingleQueue(), threaded=True)) for name in names]
+    for one, two in pairwise(made):
+        edge = Edge(Output(one.name), Input(two.name))
+        one.outlets[edge] = StraightOutlet([Slot(two.inlet, 0)])
+        two.feeders = (one,)
+    return made
+
+
+def observe(replica, batches):
+    for _ in range(batches):
+        replica.run(Batch([1.0]))
+
+
+def test_the_limit_of_the_last_operator_reaches_the_first_at_once():
+    first, middle, last = follow("first", "middle", "last")
+    for replica in (first, middle, last):
+        replica.pace = Pace(budget_s=100.0)
+        observe(replica, 3)
+        replica.pace.limit = 64
+    before = first.limit, middle.limit
+    last.pace.limit = 16
+    observe(last, 1)
+
+    assert (1, 1) != before
+    assert [64, 64, 64] == [first.limit, middle.limit, last.limit]
+
+
+def test_a_consumer_that_has_taken_nothing_yet_gets_as_much_as_it_has_room_for():
+    first, second = follow("first", "second")
+    first.pace = Pace(budget_s=100.0)
+    observe(first, 9)
+
+    assert [4, 1] == [first.limit, second.limit]

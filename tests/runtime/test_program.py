@@ -107,3 +107,13 @@ def test_a_batch_that_is_counted_fails_where_another_one_does():
     assert failures[0] == failures[1]
     assert "twice" in failures[0]
     assert "700" in failures[0]
+
+
+def test_a_chain_may_be_as_long_as_one_likes():
+    stream = ab.from_iterable([1, 2], int)
+    for _ in range(400):
+        stream = stream.map(abs)
+    out = stream.to_list()
+    ab.run(out, on="local")
+
+    assert [1, 2] == out.items

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from anabranch.runtime import split
 from anabranch.runtime.split import (
     BUCKETS,
     KeyRouter,
@@ -69,3 +70,18 @@ def test_buckets_are_spread_evenly(channels):
     assert channels == len(shares)
     assert max(shares) - min(shares) <= 1
     assert sum(shares) == BUCKETS
+
+
+def test_a_splitter_forgets_where_keys_go_and_finds_the_same_place_again(monkeypatch):
+    monkeypatch.setattr(split, "MOST_KEYS", 3)
+    router = KeyRouter(("symbol",), even_table(2), 2)
+    trades = [Trade(f"s{n % 7}", n) for n in range(100)]
+
+    parts = [items for items, _ in router.divide(trades, None)]
+
+    table = even_table(2)
+    assert [
+        [t for t in trades if table[bucket_of(t.symbol)] == channel]
+        for channel in range(2)
+    ] == parts
+    assert len(router._channel_of) <= 3

@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from bench.hybrid.schedulers.stages import Row, Stage
 
+Whole: TypeAlias = Callable[[list[Any]], list[Any]]  # a box that takes a train at once
+
 
 class Box:
-    """Fused operators with the queue in front of them."""
+    """Fused operators with the queue in front of them; `whole` if they are compiled."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(self, stages: Sequence[Stage], whole: Whole | None = None) -> None:
         self.stages = stages
+        self.whole = whole
         self.queue: deque[Any] = deque()
         self.busy = False
 
     def run(self, items: list[Any]) -> list[Any]:
         """Return what comes of some items, depth first."""
+        if self.whole is not None:
+            return self.whole(items) if items else []
         outputs: list[Any] = []
         stages = self.stages
         last = len(stages)
@@ -47,19 +52,32 @@ class Box:
 
 
 def run(
-    row: Row, boxes: Sequence[int], batch: int = 100, threads: int = 1
+    row: Row,
+    boxes: Sequence[int],
+    batch: int = 100,
+    threads: int = 1,
+    compiled: Sequence[Whole | None] = (),
 ) -> list[Any]:
-    """Return what reaches the sink; `boxes` are the numbers of operators in each box."""
-    return _Demand(row, boxes, batch).run(threads)
+    """Return what reaches the sink; `boxes` are the numbers of operators in each box.
+
+    `compiled` are the boxes as functions of trains, if not called item by item.
+    """
+    return _Demand(row, boxes, batch, compiled).run(threads)
 
 
 class _Demand:
-    def __init__(self, row: Row, sizes: Sequence[int], batch: int) -> None:
+    def __init__(
+        self,
+        row: Row,
+        sizes: Sequence[int],
+        batch: int,
+        compiled: Sequence[Whole | None],
+    ) -> None:
         stages = row.stages()
         assert sum(sizes) == len(stages)
         self.boxes: list[Box] = []
-        for size in sizes:
-            self.boxes.append(Box(stages[:size]))
+        for size, whole in zip(sizes, compiled or [None] * len(sizes), strict=True):
+            self.boxes.append(Box(stages[:size], whole))
             stages = stages[size:]
         self.boxes[0].queue.extend(row.items)
         self.batch = batch

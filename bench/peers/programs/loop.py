@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import socket
+from functools import partial
 
 import talk
 from bench.harness.trades import PLAIN, Price, Trade, running_vwap
@@ -21,22 +22,6 @@ def run(job: str, source: str, target: str) -> None:
         )
 
 
-def chain(source: str, target: str) -> None:
-    run("chain", source, target)
-
-
-def vwap(source: str, target: str) -> None:
-    run("vwap", source, target)
-
-
-def window(source: str, target: str) -> None:
-    run("window", source, target)
-
-
-def heavy(source: str, target: str) -> None:
-    run("heavy", source, target)
-
-
 def live(port: int, target: str) -> None:
     seen = talk.Seen(target)
     states: dict[str, tuple[float, int]] = {}
@@ -48,4 +33,4 @@ def live(port: int, target: str) -> None:
 
 
 if __name__ == "__main__":
-    talk.main({"chain": chain, "vwap": vwap, "window": window, "heavy": heavy}, live)
+    talk.main({job: partial(run, job) for job in talk.JOBS}, live)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TextIO
 
 ANSWER = "@peer "  # before an answer, to tell it from what libraries print
+JOBS = ("chain", "vwap", "window", "heavy")
 Job = Callable[[str, str], None]  # source, target
 
 

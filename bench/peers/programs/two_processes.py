@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import talk
@@ -33,25 +34,9 @@ def run(job: str, source: str, target: str) -> None:
         sys.exit("one of the two processes failed")
 
 
-def chain(source: str, target: str) -> None:
-    run("chain", source, target)
-
-
-def vwap(source: str, target: str) -> None:
-    run("vwap", source, target)
-
-
-def window(source: str, target: str) -> None:
-    run("window", source, target)
-
-
-def heavy(source: str, target: str) -> None:
-    run("heavy", source, target)
-
-
 def live(_port: int, _target: str) -> None:
     sys.exit("two processes over halves have no live input")
 
 
 if __name__ == "__main__":
-    talk.main({"chain": chain, "vwap": vwap, "window": window, "heavy": heavy}, live)
+    talk.main({job: partial(run, job) for job in talk.JOBS}, live)

@@ -95,7 +95,7 @@ def bench(arguments: argparse.Namespace) -> int:
         meant = (
             f"did you mean {by_flat_name[close[0]]!r}?"
             if close
-            else "`anabranch bench` lists those that there are"
+            else "`anabranch bench` lists all benchmarks"
         )
         msg = f"there is no benchmark {arguments.name!r}; {meant}"
         raise CommandError(msg)

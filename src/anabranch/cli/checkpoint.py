@@ -38,7 +38,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "checkpoint",
-        help="say what is in a checkpoint, export states, follow a changed program",
+        help="inspect a checkpoint, export states, migrate it to a changed program",
         description="Show the program and the epoch of a checkpoint, the position of each "
         "source, and the keys and bytes of each bucket of states.",
         epilog=EXAMPLES,
@@ -68,7 +68,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default=[],
         type=parse_rename,
         metavar="OLD=NEW",
-        help="with migrate: an operator or a source that has another name now",
+        help="with migrate: an operator or a source that was renamed",
     )
     parser.add_argument(
         "--add",
@@ -76,8 +76,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default=[],
         type=parse_addition,
         metavar="TYPE.ATTRIBUTE=KIND",
-        help="with migrate: an attribute that a tuple type has now, behind the others and "
-        "with a default, such as Trade.venue=str",
+        help="with migrate: an attribute that was added at the end of a tuple type, with "
+        "a default, such as Trade.venue=str",
     )
     parser.set_defaults(command=checkpoint)
 

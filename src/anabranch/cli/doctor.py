@@ -18,8 +18,7 @@ from typing import Any
 
 from rich.text import Text
 
-from anabranch.cli.console import words
-from anabranch.cli.programs import load_sinks
+from anabranch.cli.console import load_sinks, words
 from anabranch.connectors.base import Sink, Source
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.paths import plain_path, why_not_path
@@ -67,13 +66,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "doctor",
-        help="find out what this machine lacks, and how to fix it",
-        description="Look at Python, Java, Spark and its workers, and at the files, "
-        "brokers and databases of a program, and say how to fix what is wrong.",
+        help="check this machine, and say how to fix problems",
+        description="Check Python, Java, Spark and its workers, and the files, brokers "
+        "and databases of a program, and say how to fix problems.",
         epilog=EXAMPLES,
     )
     parser.add_argument(
-        "target", nargs="?", metavar="FILE[:NAME]", help="also look at this program"
+        "target", nargs="?", metavar="FILE[:NAME]", help="also check this program"
     )
     parser.add_argument(
         "--quick", action="store_true", help="do not start Spark to try it"
@@ -217,7 +216,7 @@ def look_at_input(op: Op, path: str) -> Check:
     """Check that there is something to read."""
     plain = plain_path(path)
     if why_not_path(plain) is not None:
-        return Check(_title(op), f"reads {path}; not looked at")
+        return Check(_title(op), f"reads {path}; not checked")
     there = any(Path(plain).parent.glob(Path(plain).name)) or Path(plain).exists()
     fix = None if there else f"put the input there, or correct the path at {op.site}"
     return Check(_title(op), f"{'reads' if there else 'there is no'} {path}", fix)
@@ -227,7 +226,7 @@ def look_at_output(op: Op, path: str) -> Check:
     """Check that the folder of an output is writable."""
     plain = plain_path(path)
     if why_not_path(plain) is not None:
-        return Check(_title(op), f"writes {path}; not looked at")
+        return Check(_title(op), f"writes {path}; not checked")
     folder = Path(plain).absolute().parent
     while not folder.exists():
         folder = folder.parent

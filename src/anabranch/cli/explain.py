@@ -16,11 +16,11 @@ from anabranch.cli.console import (
     CommandError,
     add_engine,
     add_target,
+    load_sinks,
     local_path,
     words,
 )
 from anabranch.cli.dashboard import check
-from anabranch.cli.programs import load_sinks
 from anabranch.job import compile_sinks
 from anabranch.metrics.run_record import Follower, Story
 from anabranch.plan.draw import draw_svg

@@ -1,7 +1,12 @@
-"""The `anabranch` command: its parser and its exit status.
+"""The `anabranch` command: its parser, its exit status, its configuration and completion.
 
 Exit status: 0 only if all went well, 1 for an error reported in one message, 2 for a
 command that was not understood, 130 after Ctrl-C, 143 after SIGTERM.
+
+`anabranch.toml` in the current directory has options of `anabranch run` under `[run]`,
+by their long names; `ANABRANCH_RUN_...` variables override it, and the command line
+overrides both. They are inserted before the typed arguments, so that they are parsed
+and checked like those.
 """
 
 from __future__ import annotations
@@ -9,16 +14,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, TypeAlias
 
+import shtab
 from rich.text import Text
 
 from anabranch.cli import (
     bench,
     checkpoint,
-    completion,
     dashboard,
     doctor,
     explain,
@@ -27,9 +34,109 @@ from anabranch.cli import (
     simulate,
     verify,
 )
-from anabranch.cli.config import list_configured, long_options
-from anabranch.cli.console import words
+from anabranch.cli.console import CommandError, words
 from anabranch.errors import AnabranchError
+
+EXAMPLES = """\
+examples:
+  anabranch completion bash > ~/.local/share/bash-completion/completions/anabranch
+  anabranch completion zsh > ~/.zfunc/_anabranch
+"""
+
+
+def add_completion(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    make_parser: Callable[[], argparse.ArgumentParser],
+) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "completion",
+        help="print a script that completes commands in a shell",
+        description="Print a script that lets a shell complete commands and options.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+
+    def complete(arguments: argparse.Namespace) -> int:
+        sys.stdout.write(shtab.complete(make_parser(), arguments.shell) + "\n")
+        return 0
+
+    parser.set_defaults(command=complete)
+
+
+FILE = "anabranch.toml"
+PREFIX = "ANABRANCH_RUN_"
+
+Options: TypeAlias = Mapping[str, argparse.Action]  # long name, without dashes -> it
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+def long_options(parser: argparse.ArgumentParser) -> Options:
+    """Return the options of a command.
+
+    >>> parser = argparse.ArgumentParser()
+    >>> _ = parser.add_argument("--epoch-items")
+    >>> sorted(long_options(parser))
+    ['epoch-items', 'help']
+    """
+    return {
+        name[2:]: action
+        for action in parser._actions  # noqa: SLF001 - argparse has no other way
+        for name in action.option_strings
+        if name.startswith("--")
+    }
+
+
+def list_configured(
+    options: Options, folder: Path, environment: Mapping[str, str]
+) -> list[str]:
+    """Return the arguments from file and environment, the file's first."""
+    path = folder / FILE
+    found = [*_in_file(path), *_in_environment(environment)]
+    return [
+        word
+        for name, value, place in found
+        for word in _say(options, name, value, place)
+    ]
+
+
+def _in_file(path: Path) -> Iterator[tuple[str, Any, str]]:
+    if not path.is_file():
+        return
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        msg = f"{path} must be a TOML file; {error}"
+        raise CommandError(msg) from error
+    other = sorted(set(content) - {"run"})
+    if other or not isinstance(content.get("run", {}), dict):
+        msg = f"{path} must have one table, [run]; got {', '.join(other) or 'a value'}"
+        raise CommandError(msg)
+    for name, value in content.get("run", {}).items():
+        yield name.replace("_", "-"), value, str(path)
+
+
+def _in_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    for variable, value in sorted(environment.items()):
+        if variable.startswith(PREFIX):
+            name = variable.removeprefix(PREFIX).lower().replace("_", "-")
+            yield name, value, variable
+
+
+def _say(options: Options, name: str, value: Any, place: str) -> list[str]:
+    action = options.get(name)
+    if action is None or name == "help":
+        known = ", ".join(sorted(set(options) - {"help"}))
+        msg = f"{place} must name options of `anabranch run`; got {name!r}; there are {known}"
+        raise CommandError(msg)
+    if action.nargs != 0:
+        return [f"--{name}={value}"]
+    text = str(value).lower()
+    if text not in (*_TRUE, *_FALSE):
+        msg = f"{name!r} in {place} must be true or false; got {value!r}"
+        raise CommandError(msg)
+    return [f"--{name}"] if text in _TRUE else []
+
 
 INTERRUPTED = 130  # the conventional exit status after Ctrl-C
 COMMANDS = (
@@ -119,7 +226,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in COMMANDS:
         add(commands)
-    completion.add(commands, make_parser)
+    add_completion(commands, make_parser)
     for command in commands.choices.values():  # examples are shown as written
         command.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser

@@ -1,30 +1,253 @@
-"""`anabranch run`: run a program to its end."""
+"""`anabranch run`: run a program to its end, with a progress line and a summary."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
-from anabranch.cli.console import add_engine, add_target, at_least, local_path, words
-from anabranch.cli.programs import load_sinks
-from anabranch.cli.report import summarise, watch
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from anabranch.cli.console import (
+    add_engine,
+    add_target,
+    at_least,
+    load_sinks,
+    local_path,
+    words,
+)
 from anabranch.control.goals import Latency, latency, seconds_of
+from anabranch.engines.engine import GRACE_S
 from anabranch.errors import ArgumentError
 from anabranch.export.targets import refuse_target
-from anabranch.job import start
+from anabranch.graph.graph import Op
+from anabranch.job import Job, Written, start
 from anabranch.logs import ROOT, JsonFormatter
+from anabranch.metrics.job_metrics import Metrics
+from anabranch.operators.sinks import ToList, WriteFiles
+from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import OnError, dead_letter
-from anabranch.signals import Signals
+from anabranch.signals import POLL_S, Signals, wait_for_end
+
+_RECENT = 25  # samples for the rate: five seconds
+
+
+def watch(job: Job, console: Console, signals: Signals) -> None:
+    """Wait for the end of a job, showing its progress on a terminal."""
+
+    def say_so() -> None:
+        again = "Ctrl-C again ends it at once"
+        console.print(f"stopping, within {GRACE_S:g} s; {again}", markup=False)
+
+    if not console.is_terminal:
+        wait_for_end(job, signals, told=say_so)
+        return
+    meter = Meter()
+    spinner = Spinner("dots")
+    with Live(
+        spinner,
+        console=console,
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),
+        refresh_per_second=1 / POLL_S,
+    ):
+        wait_for_end(
+            job,
+            signals,
+            look=lambda: spinner.update(text=Text(meter.line(job.metrics()))),
+            told=say_so,
+        )
+
+
+class Meter:
+    """Formats the metrics of a job as a line.
+
+    >>> from anabranch.metrics.latency import LatencySummary
+    >>> meter = Meter()
+    >>> meter.line(Metrics("spark", "running", 2.0, read={"trades": 0}))
+    'starting  0:02'
+    >>> meter.line(Metrics("spark", "running", 4.0, read={"trades": 3000}, epochs=1))
+    '3,000 items read  1,500 items/s  1 epoch  0:04'
+    >>> latency = LatencySummary(items=9, p99_ms=21.5)
+    >>> meter.line(Metrics("local", "running", 5.0, read={"trades": 4500}, backlog=900,
+    ...     latency=latency))
+    '4,500 items read  1,500 items/s  p99 21.5 ms  900 waiting  0:05'
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque(maxlen=_RECENT)
+
+    def line(self, metrics: Metrics) -> str:
+        """Return the line for the latest metrics."""
+        elapsed_s = metrics.elapsed_s
+        read = sum(metrics.read.values())
+        self._samples.append((elapsed_s, read))
+        if not read:
+            doing = describe_epoch(metrics) or "starting"
+            return f"{doing}  {clock(elapsed_s)}"
+        parts = [f"{read:,} items read", f"{self._rate():,.0f} items/s"]
+        if metrics.engine == "spark":
+            parts.append(format_count(metrics.epochs, "epoch"))
+            if doing := describe_epoch(metrics):
+                parts.append(doing)
+        if metrics.latency.items:
+            parts.append(f"p99 {metrics.latency.p99_ms:g} ms")
+        if metrics.backlog is not None:
+            parts.append(f"{metrics.backlog:,} waiting")
+        return "  ".join([*parts, clock(elapsed_s)])
+
+    def _rate(self) -> float:
+        """Return the recent items per second, without the start-up."""
+        (first_s, first), (last_s, last) = self._samples[0], self._samples[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
+
+
+def describe_epoch(metrics: Metrics) -> str:
+    """Return the progress of the furthest operator in the running epoch.
+
+    >>> done = {"parse": 4096, "count": 900}
+    >>> describe_epoch(
+    ...     Metrics("spark", "running", 2.0, epochs=2, epoch_rows=4096, epoch_done=done)
+    ... )
+    'epoch 3: count 900 of 4,096'
+    """
+    if not metrics.epoch_done:
+        return ""
+    name, done = list(metrics.epoch_done.items())[-1]
+    return f"epoch {metrics.epochs + 1}: {name} {done:,} of {metrics.epoch_rows:,}"
+
+
+def clock(seconds: float) -> str:
+    """Return a time as on a clock.
+
+    >>> clock(3725.6)
+    '1:02:05'
+    """
+    minutes, second = divmod(int(seconds), 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
+
+
+def format_count(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> format_count(1, "epoch"), format_count(2000, "item")
+    ('1 epoch', '2,000 items')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+_STOPPED: dict[Written, str] = {
+    "nothing": "stopped early, so there is no output in files",
+    "a part": "stopped early; run the same command again to continue",
+    "all so far": "stopped; the output holds everything up to here",
+}
+
+
+def summarise(job: Job, on: str, show: int) -> Iterator[str]:
+    """Yield the lines of the summary, with `show` items at both ends of each output."""
+    metrics = job.metrics()
+    ended: str = job.status
+    if job.status == "stopped":
+        ended = _STOPPED.get(job.written, "stopped")
+    facts = [f"on {on}", f"{metrics.elapsed_s:.1f} s"]
+    if metrics.engine == "spark":
+        facts.append(format_count(metrics.epochs, "epoch"))
+    if on != "sequential":
+        facts.append(_width(job.plan))
+    yield f"{ended}: {', '.join(facts)}"
+    if job.hung is not None:
+        yield f"  {job.hung}"
+    for name, count in metrics.read.items():
+        yield f"  read {format_count(count, 'item')} from {name}"
+    for name, count in metrics.delivered.items():
+        op = job.compilation.graph[name]
+        if isinstance(op.kind, WriteFiles) and job.written == "nothing":
+            yield f"  did not write {op.kind.path}"
+            continue
+        if isinstance(op.kind, WriteFiles) and job.written == "a part":
+            kept = f"the checkpoint keeps {format_count(count, 'item')}"
+            yield f"  {op.kind.path} is not complete: {kept}; run it again to continue"
+            continue
+        yield f"  {_place(op)}: {format_count(count, 'item')}"
+        yield from (f"    {line}" for line in _look(op, show))
+
+
+def _width(plan: Plan) -> str:
+    inside = sum(len(region.operators) for region in plan.regions)
+    return f"{inside} of {format_count(len(plan.operators), 'operator')} parallel"
+
+
+def _place(op: Op) -> str:
+    if isinstance(op.kind, WriteFiles):
+        return f"wrote {op.kind.path}"
+    return f"{op.name}"
+
+
+def _look(op: Op, show: int) -> Iterator[str]:
+    """Yield the first and the last items of an output that can be read again."""
+    if show < 1:
+        return
+    items: Iterable[Any]
+    match op.kind:
+        case ToList(items=items):
+            yield from _ends(map(repr, items), show, show)
+        case WriteFiles(format="csv" | "jsonl" as form, path=path):
+            head = show + 1 if form == "csv" else show
+            if Path(path).exists():
+                yield from _ends(_rows(Path(path), form), head, show)
+
+
+def _rows(path: Path, form: str) -> Iterator[str]:
+    """Yield the rows of a text output, part by part, with one header."""
+    parts = sorted(path.glob(f"part-*.{form}")) if path.is_dir() else [path]
+    header = form == "csv"
+    for number, part in enumerate(parts):
+        with part.open(encoding="utf-8", newline="") as file:
+            lines = (line.rstrip("\r\n") for line in file)
+            if header:
+                first = next(lines, None)
+                if number == 0 and first is not None:
+                    yield first
+            yield from lines
+
+
+def _ends(rows: Iterator[str], head: int, tail: int) -> Iterator[str]:
+    """Yield rows of both ends, and the number in between.
+
+    >>> list(_ends(iter("abcdefg"), 2, 2))
+    ['a', 'b', '... 3 more', 'f', 'g']
+    >>> list(_ends(iter("abc"), 2, 2))
+    ['a', 'b', 'c']
+    """
+    yield from itertools.islice(rows, head)
+    kept: deque[str] = deque(maxlen=tail)
+    passed = 0
+    for row in rows:
+        passed += len(kept) == tail
+        kept.append(row)
+    if passed:
+        yield f"... {passed:,} more"
+    yield from kept
+
 
 EXAMPLES = """\
 examples:
   anabranch run vwap.py                        on Spark, on this machine
   anabranch run vwap.py:prices --on sequential as one thread, without Spark
   anabranch run vwap.py --degree 8 --master spark://host:7077
-  anabranch run vwap.py --latency "200 ms"     as few replicas as keep this bound
-  anabranch run vwap.py --ui                   with a page to watch it on
+  anabranch run vwap.py --latency "200 ms"     with as few replicas as this bound needs
+  anabranch run vwap.py --ui                   with a dashboard
   anabranch run vwap.py --metrics prometheus://:9464 --log info
-  anabranch run vwap.py --on-error lost.jsonl  go on without items that fail
+  anabranch run vwap.py --on-error lost.jsonl  continue without failed items
 """
 
 

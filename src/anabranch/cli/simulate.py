@@ -13,8 +13,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from anabranch.cli.console import CommandError, add_target, at_least, words
-from anabranch.cli.programs import load_sinks
+from anabranch.cli.console import CommandError, add_target, at_least, load_sinks, words
 from anabranch.compiler.compile import Compilation, compile_graph
 from anabranch.compiler.options import LOCAL, SEQUENTIAL
 from anabranch.control.simulate.programs import (
@@ -239,15 +238,19 @@ def outcome(
 ) -> Outcome:
     """Let the controller tune the model."""
     program = SimulatedProgram(costs, cores, regions)
+    found = _settle(costs, program)
+    sure = is_sure(costs, program.threads, cores)
+    return replace(found, sure=sure, limit=describe_limit(program))
+
+
+def _settle(costs: ItemCosts, program: SimulatedProgram) -> Outcome:
     controller = settle(program)
     return Outcome(
-        cores,
+        program.cores,
         program.items_per_s,
         program.items_per_s * costs.whole_s,
         sum(step.what != "settled" for step in controller.history),
         str(program.arrangement),
-        is_sure(costs, program.threads, cores),
-        describe_limit(program),
     )
 
 
@@ -271,15 +274,7 @@ def outcome_on_spark(
 ) -> Outcome:
     """Let the controller tune the model, within the limits of Spark."""
     program = SimulatedEpochs(costs, cores, elements=elements)
-    controller = settle(program)
-    return Outcome(
-        cores,
-        program.items_per_s,
-        program.items_per_s * costs.whole_s,
-        sum(step.what != "settled" for step in controller.history),
-        str(program.arrangement),
-        limit=describe_limit_of_epochs(program),
-    )
+    return replace(_settle(costs, program), limit=describe_limit_of_epochs(program))
 
 
 def as_table(costs: ItemCosts, found: list[Outcome]) -> str:

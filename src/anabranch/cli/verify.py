@@ -6,8 +6,7 @@ import argparse
 
 from rich.text import Text
 
-from anabranch.cli.console import add_target, at_least, words
-from anabranch.cli.programs import load_sinks
+from anabranch.cli.console import add_target, at_least, load_sinks, words
 from anabranch.errors import AnabranchError
 from anabranch.graph.graph import Graph
 from anabranch.job import graph_of

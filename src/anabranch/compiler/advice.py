@@ -25,8 +25,8 @@ from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import Rules, Target
 from anabranch.compiler.ordering import is_prolific
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.traits import Cause, Evidence, Push, Traits
-from anabranch.operators.blocks import Block
+from anabranch.graph.kind import Cause, Evidence, Push, Traits
+from anabranch.operators.blocks import Block, Deal
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.join import Join
 from anabranch.operators.stateless import (
@@ -110,39 +110,50 @@ def _instead(op: Op, cause: Cause) -> str:
             )
         case "world":
             return (
-                "compute from the item alone; let the source put into the items what "
-                "comes from outside, and a sink write what goes there"
+                "let it depend on the item alone; external input belongs into the items, "
+                "external output into a sink"
             )
         case "shared":
             return (
-                "one operator must own what several use; put the code that changes it "
-                "and the code that reads it into one Operator, or its value into the "
-                "items"
+                "one operator must own a shared object; put the code that changes it and "
+                "the code that reads it into one Operator, or put its value into the items"
             )
+        case "kind":
+            return _without_state(op)
+    return ""
+
+
+def _without_state(op: Op) -> str:
+    """Return an operator that does without the state of this kind, if there is one."""
+    match op.kind:
+        case Merge():
+            return "where the order of arrival is enough, union(...) has no state"
+        case Deal():
+            return "where the item itself can tell its branch, split(route, n) has no state"
     return ""
 
 
 def _place_for_state(op: Op) -> str:
     match op.kind:
         case Map():
-            return "make what it keeps the state of a scan, .scan(step, initial)"
+            return "keep its state in a scan, .scan(step, initial)"
         case Filter():
             return (
-                "make what it keeps an attribute of an Operator, whose process yields "
+                "keep its state in an attribute of an Operator whose process yields "
                 "the item or nothing"
             )
         case FlatMap():
             return (
-                "make what it keeps an attribute of an Operator, whose process yields "
+                "keep its state in an attribute of an Operator whose process yields "
                 "the outputs"
             )
         case Scan():
-            return "make what it keeps a part of the state that step takes and returns"
+            return "make it a part of the state that step takes and returns"
         case Apply(operator=cls):
-            return f"make what it keeps an attribute of {cls.__name__}, set in setup"
+            return f"keep its state in an attribute of {cls.__name__}, set in setup"
     return (
-        "let its function compute from its arguments alone; an Operator before or "
-        "after it can keep what outlives a call"
+        "let its function depend on its arguments alone; an Operator before or after it "
+        "can keep the state"
     )
 
 
@@ -153,12 +164,12 @@ def _by_key(op: Op, cause: Cause, effect: str | None) -> str:
     kept = cause == "kind" and isinstance(op.kind, _KEYED_KINDS) and not op.keyed_by
     if effect is None or not (movable or own or kept):
         return ""
-    if op.key:
+    by_on = isinstance(op.kind, Barrier | Join | Merge)
+    if op.key and not by_on:
         each = " and ".join(op.key)
         return f"a state for each {each}, the key of its stream, would {effect}"
-    by_on = isinstance(op.kind, Barrier | Join | Merge)
     how = f"{op.kind.label}(..., on=...)" if by_on else "key_by(...)"
-    return f"if each key may have a state of its own, {how} would {effect}"
+    return f"if each key may have its own state, {how} would {effect}"
 
 
 MOST_TRIALS = 8  # each one plans the whole program again
@@ -324,9 +335,9 @@ def describe_effect(name: str, before: Plan, after: Plan) -> str | None:
         case [one] if one.operators == region.operators:
             if one.ordering == region.ordering:
                 return None
-            return f"let {one.name} keep its order by {region.ordering}, not {one.ordering}"
+            return f"order {one.name} by {region.ordering} instead of {one.ordering}"
         case [one]:
-            return f"let {one.name} grow to {listed}"
+            return f"extend {one.name} to {listed}"
         case _:
             names = " and ".join(r.name for r in grown)
             return f"make {names} one region of {listed}"

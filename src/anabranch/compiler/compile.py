@@ -16,7 +16,7 @@ from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.one_thread import find_changed_items
 from anabranch.compiler.options import Rules, Target
 from anabranch.graph.graph import Graph
-from anabranch.graph.traits import Evidence, Traits
+from anabranch.graph.kind import Evidence, Traits
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.sources import Given
 from anabranch.plan.draw import draw_svg
@@ -29,7 +29,7 @@ from anabranch.python.sharing import Sharing
 def refute(analysis: Analysis, refuted: Mapping[str, Reason]) -> Analysis:
     """Return the analysis with some operators made sequential, for these reasons.
 
-    >>> from anabranch.graph.traits import Traits
+    >>> from anabranch.graph.kind import Traits
     >>> known = Analysis({"count": Traits("stateless")})
     >>> refute(known, {"count": Reason("state", "n has changed", "f.py", 3)}).traits
     ... # doctest: +ELLIPSIS
@@ -122,10 +122,26 @@ def compile_graph(
     if not target.batched:
         given = [op.name for op in graph.sources if isinstance(op.kind, Given)]
         traits |= {n: replace(traits[n], in_parallel=False) for n in given}
+    graph = _with_copies(graph, traits)
     plan = make_plan(graph, traits, target, rules, sharing)
     if target.rounds and not plan.one_thread:
         plan = replace(plan, bodies=_plan_bodies(graph, traits, target, rules))
     return Compilation(graph, traits, plan, target, rules, sharing)
+
+
+def _with_copies(graph: Graph, traits: Mapping[str, Traits]) -> Graph:
+    """Return a program whose operators know whether to copy their outputs."""
+    ops = []
+    for op in graph:
+        kind = op.kind
+        if isinstance(kind, Iterate):
+            body = _with_copies(kind.body, analyze_program(kind.body).traits)
+            kind = kind if body is kind.body else replace(kind, body=body)
+        copied = traits[op.name].copied
+        same = kind is op.kind and copied == op.copied
+        ops.append(op if same else replace(op, kind=kind, copied=copied))
+    same = all(old is new for old, new in zip(graph, ops, strict=True))
+    return graph if same else Graph(tuple(ops))
 
 
 def _plan_bodies(

@@ -29,7 +29,7 @@ def form_elements(
 
     >>> from anabranch.graph.graph import Op, Output
     >>> from anabranch.graph.kind import Kind
-    >>> from anabranch.graph.traits import Push
+    >>> from anabranch.graph.kind import Push
     >>> ops = [Op("a", Kind())]
     >>> ops += [Op(n, Kind(), (Output(p),)) for p, n in ("ab", "bc", "cd")]
     >>> r0 = Region("r0", ("c",), (), Push(1, 1), "round_robin", "split", "merge", "")

@@ -9,22 +9,22 @@ from collections.abc import Iterator, Mapping
 from anabranch.compiler.advice import advise, suggest
 from anabranch.compiler.options import Rules, Target
 from anabranch.graph.graph import Graph
-from anabranch.graph.traits import Push, Traits
+from anabranch.graph.kind import Push, Traits
 from anabranch.operators.blocks import Block
 from anabranch.plan.plan import Plan, Reason, Region, Sequential
 
 WIDTH = 88
-REWRITE = "Kept in a scan or an Operator, it would not hold up anything else."
+REWRITE = "Kept as the state of a scan or an Operator, it would not keep the rest from running in parallel."
 
 _FIRST_JOINTS = {
     "parallel_source": "every replica reads a part of the source",
-    "split": "one splitter deals the items out",
-    "shuffle": "every replica of the region before sends to each one here",
+    "split": "one splitter distributes the items",
+    "shuffle": "each replica of the region before sends to each replica here",
 }
 _LAST_JOINTS = {
     "parallel_sink": "every replica writes a part of the output",
-    "merge": "one merger puts the items back in order",
-    "shuffle": "every replica sends to each one of the region after",
+    "merge": "one merger restores the order",
+    "shuffle": "each replica sends to each replica of the region after",
 }
 
 
@@ -48,10 +48,10 @@ def explain(
     <BLANKLINE>
     r0: b
         without a key; one output for each item
-        begins with a split: one splitter deals the items out
-        ends with a merge: one merger puts the items back in order
-        order: round_robin, the cheapest safe way: without state and with one output for
-               each item, turns suffice
+        begins with a split: one splitter distributes the items
+        ends with a merge: one merger restores the order
+        order: round_robin, the cheapest safe ordering: stateless with one output for each
+               item, so taking turns is enough
     <BLANKLINE>
     <BLANKLINE>
     """
@@ -61,6 +61,9 @@ def explain(
         sections.append(_wrap(text, "", 4))
     if plan.sequential:
         sections.append(_sequential(graph, traits, plan.sequential))
+    copies = "\n".join(_copies(traits))
+    if copies:
+        sections.append(f"Copies\n{copies}")
     rounds = "\n".join(_rounds(plan))
     if rounds:
         sections.append(f"Rounds\n{rounds}")
@@ -73,11 +76,13 @@ def explain(
     advice = () if plan.one_thread else advise(graph, traits, plan, target, rules)
     if advice:
         lines = "\n".join(_wrap(f"{one}.", "    ", 4) for one in advice)
-        sections.append(f"What one declaration would change, if it is true\n{lines}")
+        sections.append(f"What one declaration would change, if it holds\n{lines}")
     rewrites = suggest(graph, traits, plan, target, rules)
     if rewrites:
         lines = "\n".join(_wrap(f"{one}.", "    ", 4) for one in rewrites)
-        sections.append(f"How to rewrite what is proved to be sequential\n{lines}")
+        sections.append(
+            f"How to rewrite operators that are proved to be sequential\n{lines}"
+        )
     return "\n\n".join(sections)
 
 
@@ -92,10 +97,10 @@ def _summary(plan: Plan) -> str:
 
 def _region(graph: Graph, region: Region) -> str:
     key = f"key {', '.join(region.key)}" if region.key else "without a key"
-    order = f"order: {region.ordering}, the cheapest safe way: "
+    order = f"order: {region.ordering}, the cheapest safe ordering: "
     rate = rate_text(region.push)
     if region.last_joint == "parallel_sink":
-        rate = "nothing leaves it"
+        rate = "it has no outputs"
     in_groups = f"; {region.period} items at a time" if region.period > 1 else ""
     first, last = _space_joint(region.first_joint), _space_joint(region.last_joint)
     lines = [
@@ -113,7 +118,7 @@ def _region(graph: Graph, region: Region) -> str:
 
 def _describe_end(region: Region) -> str:
     if (region.ordering, region.last_joint) == ("none", "merge"):
-        return "items go on as they come"
+        return "items are passed on as they arrive"
     return _LAST_JOINTS[region.last_joint]
 
 
@@ -174,6 +179,14 @@ def _lift(traits: Traits) -> Iterator[str]:
         yield _wrap(f"its state is lifted: {places}", "        ", 4)
     elif traits.not_lifted:
         yield _wrap(f"its state is not lifted: {traits.not_lifted}", "        ", 4)
+
+
+def _copies(traits: Mapping[str, Traits]) -> Iterator[str]:
+    """Yield the operators whose outputs are copied."""
+    for name, of_op in traits.items():
+        if of_op.copied:
+            text = f"{name}: its outputs are copied, since it may change them later"
+            yield _wrap(text, "    ", 4)
 
 
 def _quote_line(reason: Reason | None) -> Iterator[str]:

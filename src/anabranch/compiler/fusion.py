@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from anabranch.graph.graph import Graph
-from anabranch.graph.traits import Traits
+from anabranch.graph.kind import Traits
 from anabranch.operators.clock import EventTime
 
 FusedSets = Mapping[str, frozenset[str]]  # operator -> all that is fused with it

@@ -20,8 +20,7 @@ from anabranch.compiler.regions import Found, Refusals, find_regions
 from anabranch.compiler.replicable import Refusal
 from anabranch.compiler.static import find_subgraphs, refuse_dynamic_inside
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.kind import SinkKind
-from anabranch.graph.traits import Evidence, Traits
+from anabranch.graph.kind import Evidence, SinkKind, Traits
 from anabranch.operators.sources import FromIterable, Generate
 from anabranch.operators.window_parts import why_not_in_parts
 from anabranch.operators.windows import Aggregate
@@ -131,8 +130,8 @@ def find_in_parts(
             and why_not_in_parts(op.kind) is None
         ):
             found[op.name] = (
-                f"in two steps: each replica of {region.name} adds up the items of its "
-                f"range, and one task merges that"
+                f"in two steps: each replica of {region.name} pre-aggregates its range, "
+                f"and one task merges the results"
             )
     return found
 

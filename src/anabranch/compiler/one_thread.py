@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from anabranch.graph.graph import Graph, Op, ancestors, descendants
-from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.graph.traits import Traits
+from anabranch.graph.kind import SinkKind, SourceKind, Traits
 from anabranch.operators.clock import EventTime
 from anabranch.operators.custom import Apply, Scan
-from anabranch.operators.lookup import Lookup
+from anabranch.operators.join import Lookup
 from anabranch.operators.stateless import Filter, FlatMap, Map, Split
 from anabranch.plan.plan import Element, Reason
 from anabranch.python.sharing import Sharing

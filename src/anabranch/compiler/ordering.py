@@ -39,14 +39,14 @@ from anabranch.graph.graph import (
     streams_into,
     streams_out_of,
 )
-from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.graph.traits import Push, Traits
+from anabranch.graph.kind import Push, SinkKind, SourceKind, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.clock import keeps_clock
 from anabranch.operators.rates import find_pairing
+from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.stateless import Map, Split
 from anabranch.plan import plan
-from anabranch.plan.plan import Region
+from anabranch.plan.plan import Region, find_beside
 
 
 def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
@@ -59,7 +59,7 @@ def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
     >>> from anabranch.operators.stateless import Union
     >>> left, both = Op("left", Kind(), (Output("s"),)), (Output("s"), Output("left"))
     >>> g = Graph((Op("s", SourceKind()), left, Op("u", Union(), both)))
-    >>> from anabranch.graph.traits import Push
+    >>> from anabranch.graph.kind import Push
     >>> r0 = Region("r0", ("left",), (), Push(1, 1), "strict", "split", "merge", "")
     >>> find_meetings(g, [r0])
     {'r0': 'its items meet those of other threads at u'}
@@ -84,13 +84,13 @@ def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
             if consumer in region_of:
                 pending.append((consumer, f"its items meet at {consumer}"))
         elif region_of.get(producer) in repeated and not within:
-            why = "its items have been shuffled though several share a number"
+            why = "its items were shuffled, and several share a number"
             pending.append((producer, why))
     for region in regions:
         turning = [name for name in region.operators if has_turns(graph[name])]
-        why = "an advance of the clock has all replicas give outputs at {}"
+        why = "at an advance of the clock all replicas of {} give outputs"
         pending += [(first_of[name], why.format(name)) for name in turning]
-    beside = _find_beside(streams, region_of, set(first_of.values()))
+    beside = find_beside(streams, region_of, set(first_of.values()))
     reasons: dict[str, str] = {}
     while pending:
         name, why = pending.pop()
@@ -99,24 +99,6 @@ def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
             pending += [(producer, why) for producer in feeding.get(name, ())]
             pending += [(other, why) for other in beside.get(name, ())]
     return {region_of[n]: why for n, why in reasons.items() if n in region_of}
-
-
-def _find_beside(
-    streams: Sequence[tuple[str, str]], region_of: Mapping[str, str], heads: set[str]
-) -> dict[str, list[str]]:
-    """Return the operators that carry positions if an operator of a region does.
-
-    All of its region, which has one ordering, and the regions that it shuffles to:
-    items are not renumbered.
-    """
-    inside: dict[str, list[str]] = {}
-    for name in heads & region_of.keys():
-        inside.setdefault(region_of[name], []).append(name)
-    beside = {name: list(names) for names in inside.values() for name in names}
-    for producer, consumer in streams:
-        if producer in region_of and consumer in region_of:
-            beside[producer].append(consumer)
-    return beside
 
 
 def _first_operators(graph: Graph, region_of: Mapping[str, str]) -> dict[str, str]:
@@ -210,7 +192,7 @@ def order_regions(
         if name not in waiting:
             carried |= dict.fromkeys(one.operators, numbered)
         if target.batched and not one.key and _has_clock(graph, one):
-            note = "; a clock goes on from each of them to the next"
+            note = "; the clock continues from each range to the next"
         note += _describe_pairs(graph, one.operators)
         chosen = choose_ordering(
             one.key,
@@ -218,7 +200,7 @@ def order_regions(
             joints,
             target,
             marks=_marks(graph, traits, one),
-            ordered=not _is_free(graph, traits, one),
+            ordered=not _is_free(graph, traits, one.operators, target),
         )
         regions.append(
             plan.Region(
@@ -261,7 +243,8 @@ def _order_by_threads(
     if meeting is not None:
         return replace(region, ordering="position", why=meeting + pairs)
     signs = not giving.isdisjoint(region.operators)
-    if region.period == 1 and not signs and _goes_anyhow(graph, traits, region):
+    free = _is_free(graph, traits, region.operators, Target())
+    if region.period == 1 and not signs and free:
         return replace(region, ordering="none", why=IN_ANY_ORDER + pairs)
     return region
 
@@ -269,15 +252,7 @@ def _order_by_threads(
 def _describe_pairs(graph: Graph, operators: Sequence[str]) -> str:
     """Return why a fan-in with one state is in a region; nothing if none is."""
     pairing = find_pairing(graph, operators)
-    return f"; all that meets at {pairing} comes from one item" if pairing else ""
-
-
-def _goes_anyhow(
-    graph: Graph, traits: Mapping[str, Traits], region: plan.Region
-) -> bool:
-    """Tell whether all streams that leave a region go to sinks that need no order."""
-    edges = streams_out_of(graph, region.operators)
-    return bool(edges) and all(traits[e.consumer.operator].unordered for e in edges)
+    return f"; all inputs of {pairing} come from one item" if pairing else ""
 
 
 def _has_clock(graph: Graph, formed: Formed) -> bool:
@@ -295,14 +270,22 @@ def _marks(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> bool:
     )
 
 
-def _is_free(graph: Graph, traits: Mapping[str, Traits], formed: Formed) -> bool:
-    """Tell whether all outputs of a region go to unordered sinks."""
-    ends = [name for name in formed.operators if not graph.out_edges(name)]
-    free = all(
-        isinstance(graph[name].kind, SinkKind) and traits[name].unordered
-        for name in ends
+def _is_free(
+    graph: Graph, traits: Mapping[str, Traits], operators: Sequence[str], target: Target
+) -> bool:
+    """Tell whether all outputs of a region go to unordered sinks.
+
+    In batches a file behind the region is made of ranges of the stream all the same.
+    """
+    ends = [name for name in operators if not graph.out_edges(name)]
+    behind = [e.consumer.operator for e in streams_out_of(graph, operators)]
+    takers = [*ends, *behind]
+    files = any(isinstance(graph[name].kind, WriteFiles) for name in behind)
+    return (
+        bool(takers)
+        and all(traits[name].unordered for name in takers)
+        and not (target.batched and files)
     )
-    return bool(ends) and free and not streams_out_of(graph, formed.operators)
 
 
 def choose_ordering(
@@ -328,10 +311,11 @@ def choose_ordering(
     ranges = "the source" if joints.first == "parallel_source" else "a batch"
     if not key and (target.batched or joints.first == "parallel_source"):
         return Strategy(
-            "contiguous", f"without state, ranges of {ranges} are laid end to end"
+            "contiguous",
+            f"stateless, so the results for ranges of {ranges} are concatenated",
         )
     if target.batched:
-        sort = "the items are divided by key, so the results have to be sorted"
+        sort = "items are partitioned by key, so results are sorted"
         return Strategy("position", sort) if ordered else Strategy("none", IN_ANY_ORDER)
     if is_prolific(push):
         return Strategy(
@@ -344,7 +328,8 @@ def choose_ordering(
         why = "but the key decides which replica makes it"
         return Strategy("seqno", f"one output for each item, {why}")
     return Strategy(
-        "round_robin", "without state and with one output for each item, turns suffice"
+        "round_robin",
+        "stateless with one output for each item, so taking turns is enough",
     )
 
 

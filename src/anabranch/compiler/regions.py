@@ -40,8 +40,7 @@ from anabranch.compiler.replicable import (
     why_not_one_stream,
 )
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.graph.traits import Trait, Traits
+from anabranch.graph.kind import SinkKind, SourceKind, Trait, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.clock import EventTime
 from anabranch.operators.rates import find_paired
@@ -164,7 +163,7 @@ def _why_not_in_groups(front: Front, target: Target) -> str | None:
     If epochs are cut into ranges, groups are counted where items enter a region.
     """
     if front.key or not front.paced:
-        return "what comes to a replica may vary"
+        return "the number of items at a replica may vary"
     if target.batched and front.by_range:
         return "a source is cut into ranges anywhere"
     if target.batched and front.marked:
@@ -193,7 +192,7 @@ def _why_not_in_order(front: Front, target: Target) -> str | None:
     if front.contiguous(target):
         return None
     if front.key:
-        return f"is written in order, but the items are divided by {_list_names(front.key)}"
+        return f"is written in order, but items are partitioned by {_list_names(front.key)}"
     return "is written in order, but the items come one by one"
 
 
@@ -392,7 +391,10 @@ class _Former:
         outside = [out.operator for out in op.inputs if out.operator not in inside]
         key, why = _common_key(drafts)
         if drafts and op.name in self.first:
-            why = why or "its clock goes on from the ranges before, which others read"
+            why = (
+                why
+                or "its clock continues from earlier ranges, which other replicas read"
+            )
         why = why or self._why_not_whole(drafts, op) or self._why_apart(drafts)
         why = why or self._why_torn_pairs(drafts, op)
         if why is not None:
@@ -419,7 +421,7 @@ class _Former:
         without = self._find_without_key(drafts, op, entries, open_ones)
         why = _why_not_keyed(drafts, behind.key, without if behind.key else open_ones)
         if why is None and self._leads_back(drafts, op, several=several):
-            why = "what leads to it comes by way of something behind the region"
+            why = "its input passes through an operator behind the region"
         if why is not None:
             return why
         self._merge(drafts, op, behind, entries, open_ones)
@@ -506,9 +508,7 @@ class _Former:
                 for producer in self.graph.producers(name):
                     before = self.drafts.get(producer, draft)
                     if before is not draft and any(before is d for d in drafts):
-                        return (
-                            f"its inputs are divided anew between {producer} and {name}"
-                        )
+                        return f"its inputs are repartitioned between {producer} and {name}"
         return None
 
     def _why_torn_pairs(self, drafts: list[_Growing], op: Op) -> str | None:
@@ -752,16 +752,16 @@ def _common_key(drafts: Sequence[_Growing]) -> tuple[tuple[str, ...], str | None
     if common:
         return common, None
     listed = " and by ".join(_list_names(key) for key in keys)
-    return (), f"brings together what is divided by {listed}"
+    return (), f"combines streams that are partitioned by {listed}"
 
 
 def _why_not_together(drafts: Sequence[_Growing], front: Front) -> str | None:
     """Return why a region cannot take in another stream."""
     source = next((draft.source for draft in drafts if draft.source), None)
     if source is not None:
-        return f"brings in a further stream, but every replica reads a part of {source}"
+        return f"adds another stream, but every replica reads a part of {source}"
     if front.period > 1:
-        return f"brings in a further stream, but items come {front.period} at a time"
+        return f"adds another stream, but items come {front.period} at a time"
     return None
 
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from anabranch.compiler.options import Rules, Target
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.graph.traits import Evidence, Trait, Traits
+from anabranch.graph.kind import Evidence, SinkKind, SourceKind, Trait, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.clock import keeps_clock
 
@@ -93,7 +92,7 @@ def why_not_ahead(op: Op, traits: Traits) -> str | None:
 
     >>> mean = Op("mean", Block(sum, pop=1, push=1, peek=3))
     >>> why_not_ahead(mean, Traits("global"))
-    'sees 3 items and takes 1: replicas would need the items of one another'
+    "peeks at 3 items and takes 1: replicas would need each other's items"
     """
     kind = op.kind
     if not isinstance(kind, Block) or kind.peek == kind.pop:
@@ -101,8 +100,8 @@ def why_not_ahead(op: Op, traits: Traits) -> str | None:
     if op.keyed_by or traits.effects:
         return None
     return (
-        f"sees {kind.peek} items and takes {kind.pop}: "
-        f"replicas would need the items of one another"
+        f"peeks at {kind.peek} items and takes {kind.pop}: "
+        f"replicas would need each other's items"
     )
 
 
@@ -125,14 +124,14 @@ def why_not_by_state(traits: Traits) -> str | None:
     if traits.state == "keyed" and not traits.key:
         return "has state per key but no key"
     if traits.state == "keyed" and traits.expects_punctuation:
-        return "a punctuation closes its state of every key at once"
+        return "a punctuation closes the states of all keys at once"
     return None
 
 
 def why_not_one_stream(graph: Graph, op: Op) -> str | None:
     """Return why an operator has more than one entry or exit, or None."""
     if len(op.inputs) > 1:
-        return f"brings {len(op.inputs)} streams together"
+        return f"combines {len(op.inputs)} streams"
     if op.kind.outputs > 1:
         return f"divides its input into {op.kind.outputs} streams"
     consumers = len(graph.out_edges(op.name))
@@ -144,7 +143,7 @@ def why_not_one_stream(graph: Graph, op: Op) -> str | None:
 def why_not_one_item(op: Op, traits: Traits) -> str | None:
     """Return why an operator needs more than the current item, or None."""
     if isinstance(op.kind, Block) and max(op.kind.pop, op.kind.peek) > 1:
-        return f"takes {op.kind.pop} items at a time and sees {op.kind.peek}"
+        return f"takes {op.kind.pop} items at a time and peeks at {op.kind.peek}"
     if isinstance(op.kind, SourceKind | SinkKind) or traits.pop == 1:
         return None
     if traits.pop is None:

@@ -20,8 +20,7 @@ from collections.abc import Iterator, Mapping
 from anabranch.compiler.numeric.kernels import Compiled, find_kernels
 from anabranch.errors import PlanError
 from anabranch.graph.graph import Edge, Graph, Op
-from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.graph.traits import Traits
+from anabranch.graph.kind import SinkKind, SourceKind, Traits
 from anabranch.operators.rates import FiringRates, FixedStream, balance, rates_of
 from anabranch.operators.stateless import Barrier
 from anabranch.plan.plan import Subgraph
@@ -30,7 +29,7 @@ from anabranch.plan.plan import Subgraph
 def why_dynamic(graph: Graph, traits: Mapping[str, Traits], edge: Edge) -> str | None:
     """Return why the rate of a stream is dynamic, or None.
 
-    >>> from anabranch.graph.traits import Push
+    >>> from anabranch.graph.kind import Push
     >>> from anabranch.graph.graph import Op, Output
     >>> from anabranch.graph.kind import Kind
     >>> g = Graph((Op("a", Kind()), Op("b", Kind(), (Output("a"),))))
@@ -145,7 +144,7 @@ def _waits(op: Op) -> bool:
 def find_fixed_rates(op: Op, traits: Traits) -> FiringRates | None:
     """Return the rates of an operator if they are the same at every firing.
 
-    >>> from anabranch.graph.traits import Push
+    >>> from anabranch.graph.kind import Push
     >>> from anabranch.graph.graph import Output
     >>> from anabranch.operators.stateless import FlatMap
     >>> twice = Op("twice", FlatMap(lambda item: [item, item]), (Output("a"),))

@@ -202,12 +202,41 @@ class Source:
         """Release what `read` has kept open; nothing is read any more."""
 
 
+@dataclass(frozen=True)
+class RawRows:
+    """Rows of a partition as they came: values, offsets, births since 1970 if known."""
+
+    partition: str
+    values: list[bytes | None]
+    offsets: list[int]
+    born_s: list[float | None]
+
+
+class RawSource(Source):
+    """A source with offsets of which a range can become a table, without row objects."""
+
+    def reads_tables(self) -> bool:
+        """Tell whether its values may become a table at all."""
+        raise NotImplementedError
+
+    def read_raw(self, partition: str, start: int, end: int) -> RawRows:
+        """Return the rows of a range of offsets."""
+        raise NotImplementedError
+
+    def make_table(self, values: Sequence[bytes | None], form: Any) -> Any:
+        """Return the table of values; None if it has to be made row by row."""
+        raise NotImplementedError
+
+    def make_rows(self, raw: RawRows) -> list[Any]:
+        """Return the rows as `read` yields them."""
+        raise NotImplementedError
+
+
 class Sink:
     """The base class of sinks. A sink defines `write`; everything else is optional.
 
     Use it as `stream.write(MySink(...))`. It receives the items in order, one epoch at
-    a time, in the process that started the job. For each epoch that has items the
-    engine calls `write(items)`, `prepare(epoch)` and `commit(epoch)`. If `write` or
+    a time, in one process. For each epoch that has items the engine calls `write(items)`, `prepare(epoch)` and `commit(epoch)`. If `write` or
     `prepare` fails, it calls `abort(epoch)`, and the job stops. Other sinks still get
     the items that came before the failure.
 
@@ -217,6 +246,13 @@ class Sink:
     last number from `open`; epochs up to that one are then not written again. A sink
     that does not know returns None and must make `commit(epoch)` idempotent, for
     instance by writing a file whose name contains the number.
+
+    **Where.** By default it is called in the process that started the job. With
+    `in_workers`, Spark calls it in a worker, and the items do not pass through the
+    driver. The sink must then be picklable, and its target reachable from every worker
+    as from the driver, which opens it first. After a failure another process may
+    deliver an epoch again, and two may do so at the same time: rows and number of an
+    epoch must be stored in one transaction, or under a name that contains the number.
 
     >>> import anabranch as ab
     >>> class Printer(ab.Sink):
@@ -229,6 +265,7 @@ class Sink:
     """
 
     label: ClassVar[str] = "write"  # the name of its operator, if the user gives none
+    in_workers: bool = False  # whether Spark may call it in a worker
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
         """Refuse to make an instance of a class that lacks a method."""

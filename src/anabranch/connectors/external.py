@@ -38,7 +38,10 @@ T = TypeVar("T")
 
 
 class ConnectorSink(External):
-    """An open `ab.Sink`; a committed epoch is not written again."""
+    """An open `ab.Sink`; a committed epoch is not written again.
+
+    `write` calls `before_commit` when the sink has prepared the epoch.
+    """
 
     def __init__(
         self, op: Op, sink: Committing, item_type: Any, job: str, *, new: bool
@@ -68,9 +71,19 @@ class ConnectorSink(External):
         )
         raise OutputError(msg)
 
-    def write(self, epoch: int, items: Sequence[Any], refuse: Refuse) -> int:
-        if self._last is not None and epoch <= self._last:
-            return len(items)  # it was committed before
+    def has(self, epoch: int) -> bool:
+        """Tell whether an epoch was committed before."""
+        return self._last is not None and epoch <= self._last
+
+    def write(
+        self,
+        epoch: int,
+        items: Sequence[Any],
+        refuse: Refuse,
+        before_commit: Callable[[], None] = lambda: None,
+    ) -> int:
+        if self.has(epoch):
+            return len(items)
         try:
             refused = self._write(items)
             for row in refused:
@@ -80,6 +93,7 @@ class ConnectorSink(External):
                     self._describe_refusal(row) if isinstance(reason, str) else reason,
                 )
             self._call("prepare", lambda: self._sink.prepare(epoch))
+            before_commit()
         except BaseException:
             with contextlib.suppress(OutputError):  # one failure is enough
                 self._call("abort", lambda: self._sink.abort(epoch))
@@ -111,7 +125,7 @@ class ConnectorSink(External):
             raise
         except OutputError as error:  # of a connector whose message is complete
             msg = f"sink {self._op.name!r} ({self._op.site}) {error}"
-            raise OutputError(msg) from error
+            raise type(error)(msg) from error
         except Exception as error:
             line = user_line(error)
             at = "" if line is None else f"at {line}: "

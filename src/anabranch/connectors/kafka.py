@@ -18,19 +18,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from anabranch.connectors.avro import AvroDecoder, AvroEncoder
-from anabranch.connectors.base import Malformed, Sink, Source, require
+from anabranch.connectors.base import Malformed, RawRows, RawSource, Sink, require
+from anabranch.connectors.files.jsonl import json_table
 from anabranch.connectors.lines import LineEncoder, decoder_of
-from anabranch.errors import InputError, OutputError
+from anabranch.errors import FencedError, InputError, OutputError
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.sources import KafkaMessage, ValueFormat
 
 _ASK_S = 2.0  # timeout of one request to the broker
 _POLL_S = 0.2
 _MESSAGES = 1000  # at a time
+_RAW_MESSAGES = 10_000  # at a time, of a range that is read to its end
 
 T = TypeVar("T")
 
@@ -40,7 +42,7 @@ _NO_OFFSET = -1  # end of partition, as librdkafka reports it
 
 
 @dataclass(eq=False)
-class KafkaSource(Source):
+class KafkaSource(RawSource):
     """The messages of topics, one item each; a position is an offset.
 
     A topic that begins with `^` is a pattern of names. Without `follow` the source ends
@@ -107,6 +109,34 @@ class KafkaSource(Source):
         for message in topic.read(place, position, bounds[1]):
             yield message, message.offset + 1
 
+    def reads_tables(self) -> bool:
+        return self.format == "jsonl" and self.type is not KafkaMessage
+
+    def read_raw(self, partition: str, start: int, end: int) -> RawRows:
+        values: list[bytes | None] = []
+        offsets: list[int] = []
+        born_s: list[float | None] = []
+        place = self._find_place(partition)
+        topic = self._connect()
+        for messages in topic.read_batches(place, start, end, _RAW_MESSAGES):
+            values += [message.value() for message in messages]
+            offsets += [message.offset() for message in messages]
+            born_s += [time_of(message) for message in messages]
+        return RawRows(partition, values, offsets, born_s)
+
+    def make_table(self, values: Sequence[bytes | None], form: Any) -> Any:
+        if None in values:
+            return None
+        return json_table(b"\n".join(cast("list[bytes]", values)), form, len(values))
+
+    def make_rows(self, raw: RawRows) -> list[KafkaMessage]:
+        place = self._find_place(raw.partition)
+        found = zip(raw.values, raw.born_s, raw.offsets, strict=True)
+        return [
+            KafkaMessage(value, None, (), time_s, *place, offset)
+            for value, time_s, offset in found
+        ]
+
     def decode(self, rows: Sequence[KafkaMessage]) -> Sequence[Any]:
         if self.type is KafkaMessage:
             return rows
@@ -151,6 +181,12 @@ def list_addresses(servers: str) -> list[tuple[str, int]]:
     return [(host, int(port)) for host, _, port in places]
 
 
+def time_of(message: Any) -> float | None:
+    """Return the time of a message in seconds since 1970, if it has one."""
+    kind, time_ms = message.timestamp()
+    return time_ms / 1000 if kind else None
+
+
 class Topic:
     """The topics of a source as the brokers know them."""
 
@@ -172,6 +208,7 @@ class Topic:
             },
         )
         self._answered_s = time.monotonic()
+        self._next: tuple[Place, int] | None = None  # what the brokers send next
 
     def find_partitions(self) -> list[Place] | None:
         """Return the partitions of all topics; None while no broker answers."""
@@ -243,27 +280,48 @@ class Topic:
 
         Some offsets have no message (transaction markers, compacted ones).
         """
-        self._consumer.assign([self._kafka.TopicPartition(*place, start)])
-        self._answered_s = time.monotonic()
-        at = start
-        while at < end:
-            messages = self._consumer.consume(min(_MESSAGES, end - at), timeout=_POLL_S)
-            if not messages:
-                self._lose_patience(None)
+        for messages in self.read_batches(place, start, end):
             for message in messages:
-                at = max(at, self._offset_behind(message))
-                if message.error() is None and message.offset() < end:
-                    yield self._message_of(place, message)
-        self._consumer.unassign()
+                yield self._message_of(place, message)
+
+    def read_batches(
+        self, place: Place, start: int, end: int, most: int = _MESSAGES
+    ) -> Iterator[list[Any]]:
+        """Yield the messages of a range of offsets, at `most` so many at a time.
+
+        The next range usually begins where this one ends. So the brokers go on sending,
+        unless more has come than was wanted.
+        """
+        if self._next != (place, start):
+            self._consumer.assign([self._kafka.TopicPartition(*place, start)])
+        self._next = None
+        self._answered_s = time.monotonic()
+        at, beyond = start, False
+        while at < end:
+            found = self._consumer.consume(min(most, end - at), timeout=_POLL_S)
+            if not found:
+                self._lose_patience(None)
+                continue
+            self._answered_s = time.monotonic()
+            messages = [message for message in found if message.error() is None]
+            if len(messages) < len(found):
+                at = max(at, *(self._offset_behind(message) for message in found))
+            if messages:
+                last = messages[-1].offset()  # they come in order
+                at = max(at, last + 1)
+                if last >= end:
+                    beyond = True
+                    messages = [one for one in messages if one.offset() < end]
+                yield messages
+        if not beyond and at == end:
+            self._next = place, end
 
     def _message_of(self, place: Place, message: Any) -> KafkaMessage:
-        kind, time_ms = message.timestamp()
-        time_s = time_ms / 1000 if kind else None  # 0: it has none
         key, headers = None, ()
         if self._source.type is KafkaMessage:
             key, headers = message.key(), tuple(message.headers() or ())
         return KafkaMessage(
-            message.value(), key, headers, time_s, *place, message.offset()
+            message.value(), key, headers, time_of(message), *place, message.offset()
         )
 
     def close(self) -> None:
@@ -328,6 +386,7 @@ class KafkaSink(Sink):
     at_least_once: bool = False
 
     label: ClassVar[str] = "to_kafka"
+    in_workers = True
 
     def __post_init__(self) -> None:
         self._kafka: Any = None
@@ -410,7 +469,8 @@ class KafkaSink(Sink):
             try:
                 self._insist(epoch, self._commit)
             except BaseException:
-                self.abort(epoch)
+                with contextlib.suppress(self._kafka.KafkaException):
+                    self.abort(epoch)  # a fenced producer cannot
                 raise
         self._held = ()
 
@@ -555,4 +615,15 @@ class KafkaSink(Sink):
                 f"{self.servers}; {error.args[0].str()}; check that the brokers "
                 f"run, or raise patience_s"
             )
-            raise OutputError(msg) from error
+            fenced = error.args[0].code() in self._fenced_codes
+            raise (FencedError if fenced else OutputError)(msg) from error
+
+    @property
+    def _fenced_codes(self) -> tuple[int, ...]:
+        """The errors of a producer that another one with its name has replaced.
+
+        It may have heard of that while it was sending; then all its calls just fail.
+        """
+        codes = self._kafka.KafkaError
+        own = codes._FENCED, codes._FATAL  # noqa: SLF001 - librdkafka's own
+        return *own, codes.PRODUCER_FENCED, codes.INVALID_PRODUCER_EPOCH

@@ -25,6 +25,7 @@ from anabranch.connectors.files.rows import BadRow, Position, Unreadable
 from anabranch.connectors.reader import LiveReader, Reader, refusal_at
 from anabranch.errors import EngineError, InputError
 from anabranch.graph.graph import Op
+from anabranch.operators.copied import copy_output
 from anabranch.operators.sources import ReadSource
 from anabranch.runtime.births import births_of
 from anabranch.runtime.failures import Failure, OnError, name_error, user_line
@@ -117,7 +118,7 @@ class Cursor:
                 raise self._describe_no_pair(pair)
             self.position = pair[1]
             self.index += 1
-            yield pair[0]
+            yield copy_output(pair[0]) if self._op.copied else pair[0]
         if self.index > before:
             self._refuse_position()
 
@@ -665,7 +666,7 @@ def partitions_of(op: Op) -> list[str]:
         return list(found)
     msg = (
         f"{_describe(op)} must return its partitions as a list of different strings; "
-        f"partitions() returned {found!r}; name each partition once"
+        f"partitions() returned {found!r}; give each a text of its own, such as '0'"
     )
     raise InputError(msg)
 

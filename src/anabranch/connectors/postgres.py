@@ -143,6 +143,7 @@ _CLAIM = """\
 INSERT INTO anabranch_epochs AS known (job, sink, epoch) VALUES (%s, %s, %s)
 ON CONFLICT (job, sink) DO UPDATE SET epoch = excluded.epoch
 WHERE known.epoch < excluded.epoch"""
+_WAIT = "SELECT set_config('lock_timeout', %s, true)"  # in this transaction
 _LAST = "SELECT epoch FROM anabranch_epochs WHERE job = %s AND sink = %s"
 _FIND = """\
 SELECT a.attname FROM pg_attribute a
@@ -169,6 +170,7 @@ class PostgresSink(Sink):
     patience_s: float = 60.0
 
     label: ClassVar[str] = "write_postgres"
+    in_workers = True
 
     def __post_init__(self) -> None:
         self._psycopg: Any = None
@@ -260,10 +262,14 @@ class PostgresSink(Sink):
     def _claim(self, epoch: int) -> None:
         """Record the epoch's number with its rows; discard them if it is already
         there.
+
+        A process that is writing the same epoch has to commit, or end, first. One that
+        cannot be reached any more may keep us waiting; then patience runs out.
         """
         if self._connection is None:  # it was lost, with the transaction
             self._copy_all()
         connection = self._connect()
+        connection.execute(_WAIT, (f"{max(1, round(self.patience_s * 1000))}ms",))
         claim = connection.execute(_CLAIM, (self._job, self._sink, epoch))
         if claim.rowcount == 0:
             connection.rollback()

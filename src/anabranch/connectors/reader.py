@@ -33,6 +33,7 @@ from anabranch.connectors.storage import Location
 from anabranch.errors import InputError
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.clock import IdlePorts, find_idle_ports
+from anabranch.operators.copied import iterate_copied
 from anabranch.operators.sources import Generate, ReadFiles
 from anabranch.runtime.births import Births, births_of, on_this_clock
 from anabranch.runtime.failures import Failure, OnError, failure_of
@@ -96,7 +97,7 @@ class ItemReader(Reader):
 
     def _start_guarded(self) -> Iterator[Any]:
         try:
-            return iter(self._items())
+            return iterate_copied(self._op, self._items())
         except Exception as error:
             raise source_failed(self._op, 0, error) from error
 

@@ -11,21 +11,30 @@ code reads and writes local files and objects. Stores differ from disks:
 Arrow's file systems do the work if there is one (S3, GCS, Azure, HDFS), with their
 usual environment variables; fsspec does the rest. Neither can let a store decide, so
 that is left to obstore. Keys are taken literally: `%20` in a URL is three characters.
+
+What a store costs is requests. Arrow asks for the size of a file whenever it is opened,
+and after each deletion makes an empty object for the directory. So obstore, where it is
+installed, also reads ranges, copies and deletes: one request each, or one for many.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import fnmatch
 import glob
+import importlib.util
 import io
+import json
 import os
 import posixpath
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 from urllib.parse import parse_qsl
@@ -34,12 +43,16 @@ import pyarrow as pa
 import pyarrow.fs as arrow_fs
 
 from anabranch.connectors.base import require
-from anabranch.errors import EngineError
+from anabranch.errors import EngineError, InputError
 from anabranch.graph.paths import split_options, split_url
 
 _ENDPOINT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_AZURE_KEY = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY")
 _COPY_BYTES = 1 << 20
+_COPIES = 16  # requests at a time
+_AHEAD_BYTES = (1 << 17, 1 << 23)  # fetched at least: at first, and in the end
+_HELD_RANGES = 16  # of a file that is read here and there
 _IN_MEMORY = 1 << 26  # bytes of a file being written; more go to the local disk
 
 
@@ -111,6 +124,18 @@ class StorePath:
         store, path = self._place
         return store.get_file_info(path)
 
+    @property
+    def _client(self) -> _Client | None:
+        """What makes single requests, if there is one for this store."""
+        return _find_client(self.url, self.options)
+
+    def look(self) -> str | Status | None:
+        """Return what is here, by one request or two: `dir`, a file, or nothing."""
+        info = self._info
+        if info.type == arrow_fs.FileType.File:
+            return Status(info.size, info.mtime_ns or 0)
+        return None if info.type == arrow_fs.FileType.NotFound else "dir"
+
     def is_file(self) -> bool:
         return bool(self._info.type == arrow_fs.FileType.File)
 
@@ -127,6 +152,8 @@ class StorePath:
 
     def stat(self) -> Status:
         """Return size and time; a directory has none."""
+        if self._client is not None:
+            return self._client.stat()
         info = self._info
         if info.type != arrow_fs.FileType.File:
             raise FileNotFoundError(2, os.strerror(2), str(self))
@@ -164,15 +191,28 @@ class StorePath:
         """
         if mode == "wb":
             return cast("BinaryIO", _Upload(self))
+        if self._client is not None:
+            return cast("BinaryIO", StoreFile(self._client))
         store, path = self._place
         return cast("BinaryIO", store.open_input_file(path))
 
+    def open_known(self, known: Status) -> BinaryIO:
+        """Open a file of known size and time for reading; another one is refused."""
+        if self._client is None:
+            return self.open()
+        return cast("BinaryIO", StoreFile(self._client, known, _HELD_RANGES))
+
     def read_bytes(self) -> bytes:
+        if self._client is not None:
+            return self._client.read_all()
         with self.open() as file:
             return file.read()
 
     def write_bytes(self, data: bytes) -> None:
         """Write a file atomically, replacing an existing one."""
+        if self._client is not None and len(data) < _IN_MEMORY:
+            self._client.write(data)
+            return
         with self._open_new() as file:
             file.write(data)
 
@@ -183,11 +223,9 @@ class StorePath:
         counts as this one: concurrent writers must write different content.
         """
         obstore = require("obstore", _OBSTORE)
-        scheme, rest = self.url.split("://", 1)
-        host, _, key = rest.partition("/")
-        store = _find_deciding(f"{scheme}://{host}", self.options, os.getpid())
+        store = _find_deciding(self.parts[0], self.options, os.getpid())
         try:
-            obstore.put(store, key, data, mode="create")
+            obstore.put(store, _key_of(self.url), data, mode="create")
         except obstore.exceptions.AlreadyExistsError:
             if self.read_bytes() != data:
                 raise FileExistsError(17, os.strerror(17), str(self)) from None
@@ -196,9 +234,14 @@ class StorePath:
 
     def upload(self, source: BinaryIO) -> None:
         """Write a file atomically, with the rest of what `source` contains."""
+        first = source.read(_IN_MEMORY)
+        if self._client is not None and len(first) < _IN_MEMORY:
+            self._client.write(first)
+            return
         # Arrow completes an abandoned upload, so only the store may fail once it has
         # begun.
         with self._open_new() as file:
+            file.write(first)
             shutil.copyfileobj(source, file, _COPY_BYTES)
 
     def _open_new(self) -> Any:
@@ -223,6 +266,10 @@ class StorePath:
         """Do nothing: empty directories do not exist."""
 
     def unlink(self, *, missing_ok: bool = False) -> None:
+        """Delete the file; S3 does not tell whether there was one."""
+        if self._client is not None:
+            self._client.delete(missing_ok=missing_ok)
+            return
         store, path = self._place
         try:
             store.delete_file(path)
@@ -232,6 +279,14 @@ class StorePath:
 
     def replace(self, target: StorePath) -> None:
         """Copy the file to another place of the same store, and delete it here."""
+        self.copy(target)
+        self.unlink(missing_ok=True)
+
+    def copy(self, target: StorePath) -> None:
+        """Copy the file to another place of the same store, within it."""
+        if self._client is not None:
+            self._client.copy(target)
+            return
         store, path = self._place
         target.parent.mkdir()
         try:  # asking first whether it is there would be another request for each part
@@ -240,11 +295,12 @@ class StorePath:
             if self.is_file():
                 raise
             raise FileNotFoundError(2, os.strerror(2), str(self)) from error
-        self.unlink(missing_ok=True)
 
     def remove_tree(self) -> None:
         """Delete everything in a directory; what is already gone is ignored."""
-        if self.is_dir():
+        if self._client is not None:
+            self._client.delete_tree()
+        elif self.is_dir():
             store, path = self._place
             store.delete_dir(path)
 
@@ -258,7 +314,167 @@ def remove_tree(path: Location) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def copy_all(pairs: Iterable[tuple[StorePath, StorePath]]) -> None:
+    """Copy files within their store, several at a time."""
+    with ThreadPoolExecutor(_COPIES) as pool:
+        for _ in pool.map(lambda pair: pair[0].copy(pair[1]), pairs):
+            pass
+
+
 Location: TypeAlias = Path | StorePath
+
+
+class _Client:
+    """Requests for one object, by obstore; failures are those of a file system."""
+
+    def __init__(self, store: Any, key: str, name: str) -> None:
+        self._obstore = require("obstore", _OBSTORE)
+        self._store, self._key, self.name = store, key, name
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise FileNotFoundError(2, os.strerror(2), self.name) from error
+        except self._obstore.exceptions.BaseError as error:
+            raise OSError(5, str(error).partition("\n")[0], self.name) from error
+
+    def stat(self) -> Status:
+        with self._errors():
+            return _status_of(self._obstore.head(self._store, self._key))
+
+    def read_all(self) -> bytes:
+        with self._errors():
+            return bytes(self._obstore.get(self._store, self._key).bytes())
+
+    def read(self, start: int, end: int) -> tuple[memoryview, Status]:
+        """Return the bytes between two offsets, as far as there are any, with the size
+        and time of the file. That is one request, or two beyond the end of the file.
+        """
+        with self._errors():
+            try:
+                found = self._obstore.get(
+                    self._store, self._key, options={"range": (start, end)}
+                )
+                return memoryview(found.bytes()), _status_of(found.meta)
+            except self._obstore.exceptions.BaseError:
+                status = self.stat()
+                if start < status.st_size:
+                    raise
+                return memoryview(b""), status
+
+    def write(self, data: bytes) -> None:
+        with self._errors():
+            self._obstore.put(self._store, self._key, data, use_multipart=False)
+
+    def copy(self, target: StorePath) -> None:
+        with self._errors():
+            self._obstore.copy(self._store, self._key, _key_of(target.url))
+
+    def delete(self, *, missing_ok: bool) -> None:
+        try:
+            with self._errors():
+                self._obstore.delete(self._store, self._key)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def delete_tree(self) -> None:
+        """Delete what is below; a request for each thousand on S3."""
+        with self._errors():
+            for found in self._obstore.list(self._store, prefix=self._key):
+                self._obstore.delete(self._store, [one["path"] for one in found])
+
+
+def _status_of(meta: Mapping[str, Any]) -> Status:
+    """Return the size and time that a store tells of an object."""
+    since = meta["last_modified"] - _EPOCH
+    return Status(meta["size"], since // dt.timedelta(microseconds=1) * 1000)
+
+
+class StoreFile(io.RawIOBase):
+    """A file of a store while it is read: one request for each range, none to open it.
+
+    Reads in a row fetch more and more ahead. The ranges `held` are those fetched last. If
+    size and time are `known`, a file that has others is refused.
+    """
+
+    def __init__(
+        self, client: _Client, known: Status | None = None, held: int = 1
+    ) -> None:
+        self._client = client
+        self._known = known
+        self._size = None if known is None else known.st_size
+        self._at = 0
+        self._held: deque[tuple[int, memoryview]] = deque(maxlen=held)
+        self._ahead = _AHEAD_BYTES[0]
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_CUR:
+            offset += self._at
+        elif whence == os.SEEK_END:
+            if self._size is None:
+                self._size = self._client.stat().st_size
+            offset += self._size
+        self._at = offset
+        return offset
+
+    def readall(self) -> bytes:
+        return b"".join(iter(lambda: self.read(_AHEAD_BYTES[1]), b""))
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return so many bytes, or as many as there are."""
+        if size is None or size < 0:
+            return self.readall()
+        found = bytes(self._find_held(self._at, size))
+        if len(found) < size:
+            self._fetch(self._at + len(found), size - len(found))
+            more = self._find_held(self._at + len(found), size - len(found))
+            found = found + more if found else bytes(more)
+        self._at += len(found)
+        return found
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _find_held(self, at: int, size: int) -> memoryview:
+        for start, data in reversed(self._held):
+            if start <= at < start + len(data):
+                return data[at - start : at - start + size]
+        return memoryview(b"")
+
+    def _fetch(self, start: int, size: int) -> None:
+        begun, data = self._held[-1] if self._held else (0, b"")
+        least, most = _AHEAD_BYTES
+        follows = bool(data) and start == begun + len(data)
+        self._ahead = min(2 * self._ahead, most) if follows else least
+        end = start + max(size, self._ahead)
+        if self._size is not None:
+            end = min(end, self._size)
+        if end <= start:
+            return
+        found, status = self._client.read(start, end)
+        if self._known not in (None, status):
+            msg = (
+                f"{self._client.name} must not change while it is read; it was written "
+                f"again; put it back and run the job again"
+            )
+            raise InputError(msg)
+        self._size = status.st_size
+        self._held.append((start, found))
+
 
 _FLAT = ("s3://", "gs://", "abfs://", "abfss://")  # stores without directories
 
@@ -446,6 +662,38 @@ def _find_deciding(root: str, options: str, _process: int) -> Any:
     return _DECIDING[scheme](stores, host, dict(parse_qsl(options)))
 
 
+def _key_of(url: str) -> str:
+    """Return the key of a URL.
+
+    >>> _key_of("s3://trades/2026/day.csv")
+    '2026/day.csv'
+    """
+    return url.split("://", 1)[1].partition("/")[2]
+
+
+def _find_client(url: str, options: str) -> _Client | None:
+    """Return what makes single requests for an object; None if Arrow has to do it.
+
+    That is so without obstore, and with options that only Arrow understands.
+    """
+    scheme, rest = url.split("://", 1)
+    host, _, key = rest.partition("/")
+    given = {name for name, _ in parse_qsl(options)}
+    if not key or scheme not in _UNDERSTOOD or not given <= _UNDERSTOOD[scheme]:
+        return None
+    by_file = scheme == "s3" and (_has_profile() or _has_config())
+    if not _is_installed("obstore") or (by_file and not _is_installed("boto3")):
+        return None
+    store = _find_deciding(f"{scheme}://{host}", options, os.getpid())
+    name = f"{url}?{options}" if options else url
+    return _Client(store, key, name)
+
+
+@cache
+def _is_installed(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
 def _find_place(url: str, options: str) -> tuple[Any, str]:
     """Return a file system, and the path of a URL in it."""
     scheme, rest = url.split("://", 1)
@@ -491,15 +739,12 @@ def _decide_in_s3(stores: Any, bucket: str, options: Mapping[str, str]) -> Any:
     region = options.get("region") or _first_set(_REGION)
     given: dict[str, Any] = {}
     if endpoint is not None:
-        if "://" not in endpoint:
-            endpoint = f"{options.get('scheme', 'https')}://{endpoint}"
-        given["endpoint"] = endpoint
-        given["client_options"] = {"allow_http": endpoint.startswith("http://")}
+        given = _say_endpoint("endpoint", endpoint, options)
     elif region is None:
         region = arrow_fs.resolve_s3_region(bucket)
     if options.get("anonymous", "").lower() == "true":
         given["skip_signature"] = True
-    elif _has_profile():
+    elif _has_profile() or (_has_config() and _is_installed("boto3")):
         login = require("obstore.auth.boto3", _OBSTORE)
         given["credential_provider"] = login.Boto3CredentialProvider()
     return stores.S3Store(bucket, region=region or "us-east-1", **given)
@@ -515,9 +760,46 @@ def _has_profile() -> bool:
     return "AWS_PROFILE" in os.environ or Path(named).expanduser().exists()
 
 
-def _decide_in_azure(stores: Any, host: str, _options: Mapping[str, str]) -> Any:
-    container, _, account = host.partition("@")
-    return stores.AzureStore(container, account_name=account.partition(".")[0])
+def _has_config() -> bool:
+    """Tell whether a file of the AWS tools may say how to get the S3 keys."""
+    if os.environ.get("AWS_ACCESS_KEY_ID"):
+        return False
+    named = os.environ.get("AWS_CONFIG_FILE", "~/.aws/config")
+    return Path(named).expanduser().exists()
+
+
+def _decide_in_gs(stores: Any, bucket: str, options: Mapping[str, str]) -> Any:
+    given: dict[str, Any] = {}
+    if "endpoint_override" in options:
+        given = _say_endpoint("base_url", options["endpoint_override"], options)
+    if options.get("anonymous", "").lower() == "true":  # else obstore asks for a token
+        nobody = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        base_url = {"gcs_base_url": given.pop("base_url")} if given else {}
+        login = {**nobody, **base_url, "disable_oauth": True}
+        given["service_account_key"] = json.dumps(login)
+    return stores.GCSStore(bucket, **given)
+
+
+def _decide_in_azure(stores: Any, host: str, options: Mapping[str, str]) -> Any:
+    name = _name_account(host)
+    given: dict[str, Any] = {}
+    if "endpoint_override" in options:  # of an emulator, where the account is a step
+        given = _say_endpoint(
+            "endpoint", f"{options['endpoint_override']}/{name}", options
+        )
+    if (key := _first_set(_AZURE_KEY)) is not None:
+        given["account_key"] = key
+    return stores.AzureStore(host.partition("@")[0], account_name=name, **given)
+
+
+def _say_endpoint(
+    name: str, endpoint: str, options: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return obstore's settings for another server than that of the cloud."""
+    if "://" not in endpoint:
+        endpoint = f"{options.get('scheme', 'https')}://{endpoint}"
+    allowed = {"allow_http": endpoint.startswith("http://")}
+    return {name: endpoint, "client_options": allowed}
 
 
 def _open_hdfs(host: str, options: Mapping[str, str]) -> Any:
@@ -528,7 +810,35 @@ def _open_hdfs(host: str, options: Mapping[str, str]) -> Any:
 
 def _open_gs(bucket: str, options: Mapping[str, str]) -> Any:
     # Arrow's own limit is 15 minutes, even for a host without any network.
-    return _open_by_url("gs")(bucket, {"retry_limit_seconds": "30", **options})
+    given = {"retry_limit_seconds": "30", **options}
+    anonymous = given.pop("anonymous", "").lower() == "true"
+    return _open_by_url("gs")(f"anonymous@{bucket}" if anonymous else bucket, given)
+
+
+def _open_azure(scheme: str) -> Callable[[str, Mapping[str, str]], Any]:
+    """Return what opens a container; Arrow's URL takes no key, and no emulator."""
+
+    def open_store(host: str, options: Mapping[str, str]) -> Any:
+        key, endpoint = _first_set(_AZURE_KEY), options.get("endpoint_override")
+        if key is None and endpoint is None:
+            return _open_by_url(scheme)(host, options)
+        given: dict[str, Any] = {}
+        if endpoint is not None:
+            for service in ("blob", "dfs"):
+                given[f"{service}_storage_authority"] = endpoint
+                given[f"{service}_storage_scheme"] = options.get("scheme", "https")
+        return arrow_fs.AzureFileSystem(_name_account(host), account_key=key, **given)
+
+    return open_store
+
+
+def _name_account(host: str) -> str:
+    """Return the account of a container's URL.
+
+    >>> _name_account("trades@desk.dfs.core.windows.net")
+    'desk'
+    """
+    return host.partition("@")[2].partition(".")[0]
 
 
 def _open_by_url(scheme: str) -> Callable[[str, Mapping[str, str]], Any]:
@@ -544,8 +854,8 @@ _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _ARROW: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
     "s3": _open_s3,
     "gs": _open_gs,
-    "abfs": _open_by_url("abfs"),
-    "abfss": _open_by_url("abfss"),
+    "abfs": _open_azure("abfs"),
+    "abfss": _open_azure("abfss"),
     "hdfs": _open_hdfs,
     "viewfs": _open_by_url("viewfs"),
 }
@@ -553,9 +863,14 @@ _ARROW: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
 # stands for a store.
 _DECIDING: Mapping[str, Callable[[Any, str, Mapping[str, str]], Any]] = {
     "s3": _decide_in_s3,
-    "gs": lambda stores, bucket, _: stores.GCSStore(bucket),
+    "gs": _decide_in_gs,
     "abfs": _decide_in_azure,
     "abfss": _decide_in_azure,
     "local": lambda stores, *_: stores.LocalStore("/"),
 }
+# What a URL may say so that obstore serves it as Arrow would.
+_UNDERSTOOD: Mapping[str, frozenset[str]] = {
+    "s3": frozenset({"region", "endpoint_override", "scheme", "anonymous"})
+}
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _OBSTORE = "stores"  # the extra that installs it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from anabranch.errors import ArgumentError
 
@@ -160,3 +160,15 @@ def seconds_of(duration: str | float) -> float:
         msg = f"a duration must be positive; got {duration!r}"
         raise ArgumentError(msg)
     return seconds
+
+
+class Observable(Protocol):
+    """A running program, as every controller sees it."""
+
+    @property
+    def now_s(self) -> float:
+        """How long the program has run."""
+
+    @property
+    def cores(self) -> int:
+        """The number of cores it may use."""

@@ -1,4 +1,7 @@
-"""Serves the record of a run on this machine; it reads that file and nothing else.
+"""Serves the record of a run on this machine, and writes that of a running job.
+
+The server reads the record and nothing else. While a job runs, a thread samples it and
+writes its record.
 
 Every user of a machine can reach its loopback address. So the address has a token that
 cannot be guessed, and a request without it is refused. The page runs no script but that
@@ -8,22 +11,36 @@ of its own file, whatever a record contains.
 from __future__ import annotations
 
 import json
+import logging
+import os
 import re
 import secrets
 import socketserver
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from anabranch.errors import DashboardError
-from anabranch.metrics.run_record import Follower, Story
+from anabranch.logs import log, logger_of
+from anabranch.metrics.job_metrics import EpochTrace
+from anabranch.metrics.run_record import (
+    MOST_EPOCHS,
+    Follower,
+    JobSnapshot,
+    Story,
+    append,
+    epoch_line,
+    lines_of,
+)
 
 HOST = "127.0.0.1"
 STATIC = files("anabranch.dashboard") / "static"
@@ -54,7 +71,7 @@ class Server(socketserver.ThreadingTCPServer):
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError, TypeError) as error:
             msg = (
-                f"the dashboard needs a free port; {HOST}:{port} cannot be had "
+                f"the dashboard needs a free port; {HOST}:{port} is not available "
                 f"({error}); name another one, or none to have one chosen"
             )
             raise DashboardError(msg) from error
@@ -219,3 +236,68 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _json(data: object) -> bytes:
     return json.dumps(data).encode()
+
+
+_LOGGER = logger_of("dashboard")
+PERIOD_S = 1.0
+
+
+class Live:
+    """The dashboard of a job: `address` is where to see it, `record` its file.
+
+    It ends within a second after the job; `close` waits for that.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self._server = Server(port)
+        self.address = self._server.address
+        opened, name = tempfile.mkstemp(prefix="anabranch-run-", suffix=".jsonl")
+        os.close(opened)
+        self.record = Path(name)
+        self._epochs: deque[EpochTrace] = deque(maxlen=MOST_EPOCHS)
+        self._over = threading.Event()
+        self._closed = threading.Event()
+
+    def begin(
+        self,
+        program: Mapping[str, Any],
+        look: Callable[[], JobSnapshot],
+        stop: Callable[[], object] | None = None,
+    ) -> None:
+        """Show a job from now on; with `stop` the page can stop it."""
+        append(self.record, [{"program": program}])
+        self._server.begin(self.record, stop=stop)
+        threading.Thread(
+            target=self._follow, args=(look,), name="recorder", daemon=True
+        ).start()
+
+    def trace(self, epoch: EpochTrace) -> None:
+        """Record a finished epoch, with the next sample."""
+        self._epochs.append(epoch)
+
+    def close(self) -> None:
+        """Write the end of a finished job, and stop serving."""
+        self._over.set()
+        self._closed.wait()
+
+    def give_up(self) -> None:
+        """Stop serving a job that could not start."""
+        self._server.close()
+        self.record.unlink()
+
+    def _follow(self, look: Callable[[], JobSnapshot]) -> None:
+        """Record samples until the job ends. If that fails, the job continues."""
+        before: JobSnapshot | None = None
+        try:
+            while before is None or before.status == "running":
+                now = look()
+                epochs = [self._epochs.popleft() for _ in range(len(self._epochs))]
+                append(self.record, [*map(epoch_line, epochs), *lines_of(now, before)])
+                before = now
+                if now.status == "running":
+                    self._over.wait(PERIOD_S)
+        except Exception as error:  # noqa: BLE001 - the job goes on
+            log(_LOGGER, logging.ERROR, "the dashboard ends early", error=repr(error))
+        finally:
+            self._server.close()
+            self._closed.set()

@@ -36,6 +36,7 @@ class Options:
     checkpoint: str | None = None
     master: str | None = None
     epoch_items: int | None = None
+    buckets: int | None = None
     verify: Verify = "sample"
     item_timeout_s: float | None = None
     replan: Callable[[Mapping[str, Reason]], Plan] | None = (

@@ -1,15 +1,16 @@
 """Commits epochs: what each has done, recorded in an order that survives kills.
 
 A finished epoch is committed (one record, and it has happened), its parts are
-published, and then the driver sinks get their items. A run that finds the records of a
-killed one first completes its last epoch.
+published, and then sinks get their items: those in the driver from it, external ones
+from tasks that read the files of other tasks. A run that finds the records of a killed
+one first completes its last epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.directory import Checkpoint, Place, Upkeep
@@ -23,10 +24,16 @@ from anabranch.epochs.checkpoint.record import (
 from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.connectors import latest
 from anabranch.epochs.intake.intake import Reached
+from anabranch.epochs.item_files import (
+    Delivered,
+    locate_refused,
+    read_items,
+    read_refused,
+)
 from anabranch.epochs.outputs import SparkOutputs, stage_of
 from anabranch.epochs.pickle import PickledNames, Pickler
-from anabranch.epochs.state.store import Stamp
-from anabranch.epochs.task import Report, pause_collection
+from anabranch.epochs.state.buckets import Stamp
+from anabranch.epochs.task import ItemFile, Report, pause_collection
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
 from anabranch.runtime.failures import Failure, OnError, stop
@@ -55,10 +62,15 @@ class FinishedEpoch:
     finishing: tuple[str, str] | None = None
 
 
+FilesOfSinks: TypeAlias = Mapping[str, tuple[ItemFile, ...]]
+Carry: TypeAlias = Callable[[Stamp, FilesOfSinks], Mapping[str, Delivered]]
+
+
 class Committer:
     """Commits, publishes and delivers epochs; without a checkpoint there is less to do.
 
-    `positions` has each source's position behind the current epoch.
+    `positions` has each source's position behind the current epoch. `carry` has tasks
+    deliver the items of an epoch that are in files.
     """
 
     def __init__(
@@ -77,6 +89,8 @@ class Committer:
         self.read = {op.name: 0 for op in graph.sources}
         self.positions: dict[str, Any] = {}
         self.not_read: list[Failure] = []  # unreadable rows in the current epoch
+        self.carry: Carry | None = None
+        self._graph = graph
 
     def note_unreadable(self, failure: Failure) -> None:
         """Record a row that the driver could not read."""
@@ -117,10 +131,11 @@ class Committer:
             reach("ran", done.stamp.epoch)
             with pause_collection():
                 record = self._checkpoint.list_parts(self._record(done))
-            waiting = bool(failures) or any(done.sunk.values())
+            files = files_of(done.reports)
             delivery = None
-            if waiting:
-                delivery = self._pickler.dumps_state((failures, done.sunk))
+            if failures or any(done.sunk.values()) or files:
+                plain = {s: [tuple(f) for f in some] for s, some in files.items()}
+                delivery = self._pickler.dumps_state((failures, done.sunk, plain))
             with pause_collection():
                 self._checkpoint.commit(record, delivery)
             reach("committed", record.epoch)
@@ -131,26 +146,62 @@ class Committer:
             whole = (one for report in done.reports for one in report.snapshots)
             with pause_collection():
                 due = self._upkeep.due(record, new, whole)
-        self._deliver(done.stamp.epoch, failures, done.sunk)
+        self._deliver(done.stamp, failures, done.sunk, files_of(done.reports))
         return due
 
-    def deliver_before_failure(self, epoch: int, sunk: dict[str, list[Any]]) -> None:
-        """Deliver a failed epoch's items to driver sinks, up to its failure.
+    def deliver_before_failure(
+        self, stamp: Stamp, reports: Iterable[Report], sunk: dict[str, list[Any]]
+    ) -> None:
+        """Deliver a failed epoch's items to sinks, up to its failure.
 
         Not with a checkpoint: the next run repeats the whole epoch.
         """
         if self._checkpoint is None:
-            self._outputs.deliver(epoch, sunk)
+            self._outputs.deliver(stamp.epoch, sunk)
+            self._deliver_files(stamp, files_of(reports))
 
     def _deliver(
-        self, epoch: int, failures: Iterable[Failure], sunk: dict[str, list[Any]]
+        self,
+        stamp: Stamp,
+        failures: Iterable[Failure],
+        sunk: dict[str, list[Any]],
+        files: FilesOfSinks,
     ) -> None:
         for failure in failures:
             self._on_error(failure)
-        self._outputs.deliver(epoch, sunk)
-        reach("delivered", epoch)
+        self._outputs.deliver(stamp.epoch, sunk)
+        self._deliver_files(stamp, files)
+        reach("delivered", stamp.epoch)
         if self._checkpoint is not None:
             self._checkpoint.forget_delivery()
+
+    def _deliver_files(self, stamp: Stamp, files: FilesOfSinks) -> None:
+        """Have tasks deliver the items of an epoch to external sinks."""
+        if not files:
+            return
+        assert self.carry is not None  # noqa: S101 - else there are no files
+        for sink, done in self.carry(stamp, files).items():
+            self._outputs.note_delivery(sink, done.accepted, done.failures)
+
+    def _deliver_again(self, stamp: Stamp, files: FilesOfSinks) -> None:
+        """Deliver the items of a killed run's last epoch to external sinks, from here.
+
+        There are no tasks yet. The run may have delivered some of it.
+        """
+        assert self._checkpoint is not None  # noqa: S101 - where they were found
+        directory, seal = self._checkpoint.deliveries, self._checkpoint.seal
+        for sink, some in files.items():
+            items = read_items(directory, some, self._graph, self._pickler, seal)
+            refused = locate_refused(directory, stamp, self._graph, sink)
+            failures = read_refused(refused, self._pickler)
+            reach("delivering", stamp.epoch)
+            self._outputs.deliver_again(stamp.epoch, sink, items, failures)
+            reach("sent", stamp.epoch)
+
+    def refuse_other_run(self) -> None:
+        """End this run if a later one has taken over its checkpoint."""
+        if self._checkpoint is not None:
+            self._checkpoint.refuse_other_run()
 
     def _record(self, done: FinishedEpoch) -> Record:
         """Return the record of an epoch: the previous one, updated."""
@@ -163,6 +214,8 @@ class Committer:
         delivered = dict(self._outputs.delivered)
         for sink, items in done.sunk.items():
             delivered[sink] += len(items)
+        for sink, files in files_of(done.reports).items():
+            delivered[sink] += sum(one.items for one in files)
         finished = (
             last.finished
             if done.finished is None
@@ -223,25 +276,33 @@ class Committer:
         self._outputs.check(record.part_counts, seal, first)
         waiting = self._checkpoint.waiting
         if waiting is not None:
-            failures, sunk = self._load_delivery(waiting)
+            failures, sunk, files = self._load_delivery(waiting)
             for sink, items in sunk.items():
                 self._outputs.delivered[sink] -= len(items)
-            self._deliver(record.epoch, failures, sunk)
+            for sink, some in files.items():
+                self._outputs.delivered[sink] -= sum(one.items for one in some)
+            self._deliver_again(record.stamp, files)
+            self._deliver(record.stamp, failures, sunk, {})
         return record
 
     def _load_delivery(
         self, path: Location
-    ) -> tuple[list[Failure], dict[str, list[Any]]]:
-        """Load the last epoch's items for sinks in the driver."""
+    ) -> tuple[list[Failure], dict[str, list[Any]], FilesOfSinks]:
+        """Load the last epoch's items for sinks, and the names of files with more."""
         try:
-            failures, sunk = self._pickler.loads(path.read_bytes())
+            failures, sunk, *more = self._pickler.loads(path.read_bytes())
+            files = {
+                sink: tuple(ItemFile(*one) for one in some)
+                for named in more  # releases before had none
+                for sink, some in named.items()
+            }
         except Exception as error:
             msg = (
                 f"a checkpoint must be whole; {path} cannot be read: {error!r}; start "
                 "again with an empty directory, or put the file back"
             )
             raise CheckpointError(msg) from error
-        return failures, sunk
+        return failures, sunk, files
 
     def finish(self, stamp: Stamp) -> None:
         """Record the end of the job."""
@@ -264,6 +325,21 @@ def find_reached(reports: Iterable[Report]) -> dict[str, dict[str, Reached]]:
         for source, reached in report.reached.items():
             found.setdefault(source, []).extend(reached)
     return {source: latest(reached) for source, reached in found.items()}
+
+
+def files_of(reports: Iterable[Report]) -> dict[str, tuple[ItemFile, ...]]:
+    """Return the files of items that reports name, by sink.
+
+    >>> files = [ItemFile("out", f"{n}.items", 5, "") for n in range(2)]
+    >>> reports = [Report(0, n, item_files=(one,)) for n, one in enumerate(files)]
+    >>> [one.file for one in files_of(reports)["out"]]
+    ['0.items', '1.items']
+    """
+    files: dict[str, tuple[ItemFile, ...]] = {}
+    for report in reports:
+        for one in report.item_files:
+            files[one.sink] = (*files.get(one.sink, ()), one)
+    return files
 
 
 def sums_of(reports: Iterable[Report]) -> tuple[PartSum, ...]:

@@ -20,14 +20,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.task import Report, deal_evenly
-from anabranch.runtime.balance import (
+from anabranch.runtime.keys import (
     HotKey,
     Rebalance,
-    add_up,
     find_hot_key,
     is_uneven,
     rebalance,
@@ -200,6 +202,8 @@ def times(factor: float, work: Work) -> Work:
     return {unit: factor * seconds for unit, seconds in work.items()}
 
 
+Loads: TypeAlias = npt.NDArray[np.float64]  # of buckets
+
 LEAST_ITEMS = 500  # items sent to a unit before its load is examined
 FADING = 0.5  # weight of earlier loads
 LASTING = 3  # consecutive epochs until a slow replica is no outlier
@@ -215,8 +219,8 @@ class _KeyLoad:
     slow epochs (`slow`); from then on its items are weighted (`by_seconds`).
     """
 
-    counts: list[float]
-    loads: list[float]
+    counts: Loads
+    loads: Loads
     items: int = 0
     slow: int = 0
     by_seconds: bool = False
@@ -276,11 +280,14 @@ class KeyTables:
         found: list[Uneven] = []
         watched: set[int] = set()
         self._looks += 1
+        of_unit = _group_by_unit(reports)
+        sending = [report for report in reports if report.sent]
         for unit in self._units:
             replicas = channels[unit.number]
             if replicas == 1:
                 continue
-            items, keys = self._add(unit.number, buckets, replicas, reports)
+            own = of_unit.get(unit.number, [])
+            items, keys = self._add(unit.number, buckets, replicas, own, sending)
             known = self._known[unit.number]
             if known.items < LEAST_ITEMS:
                 continue
@@ -314,74 +321,83 @@ class KeyTables:
         }
 
     def _add(
-        self, number: int, buckets: int, replicas: int, reports: Collection[Report]
+        self,
+        number: int,
+        buckets: int,
+        replicas: int,
+        own: Iterable[Report],
+        sending: Iterable[Report],
     ) -> tuple[int, Counter[Any]]:
         """Add the load of an epoch to that of a unit; return its items, by key.
 
         An item of a slow replica counts for more.
         """
-        items: Counter[int] = Counter()
+        found = np.zeros(buckets, np.int64)
         keys: Counter[Any] = Counter()
-        for report in reports:
+        took_s = [0.0] * replicas
+        for report in own:
+            took_s[report.channel] += report.seconds
+        for report in sending:
             if number in report.sent:
-                items.update(report.sent[number].buckets)
-                keys.update(report.sent[number].keys)
-        known = self._known.setdefault(
-            number, _KeyLoad([0.0] * buckets, [0.0] * buckets)
-        )
+                sent = report.sent[number]
+                found += sent.counts
+                keys.update(sent.keys)
+        known = self._known.get(number)
+        if known is None:
+            known = self._known[number] = _KeyLoad(np.zeros(buckets), np.zeros(buckets))
         self._divide(known, buckets)
         if known.table and max(known.table) >= replicas:
             known.table = ()
         table = known.table or deal_evenly(buckets, replicas)
-        counts = [float(items[bucket]) for bucket in range(buckets)]
-        received = add_up(counts, table, replicas)
-        took_s = [0.0] * replicas
-        for report in reports:
-            if report.unit == number:
-                took_s[report.channel] += report.seconds
-        cost = [s / n if n else 0.0 for s, n in zip(took_s, received, strict=True)]
+        counts = found.astype(np.float64)
+        replica_of = np.array(table, np.intp)
+        received = np.bincount(replica_of, counts, minlength=replicas)
+        cost = np.array(took_s) / np.maximum(received, 1.0)
         kept = FADING if known.items >= LEAST_ITEMS else 1.0
-        known.items = int(kept * known.items) + items.total()
-        known.counts = [
-            kept * before + count
-            for before, count in zip(known.counts, counts, strict=True)
-        ]
-        known.loads = [
-            kept * load + count * cost[replica]
-            for load, count, replica in zip(known.loads, counts, table, strict=True)
-        ]
-        return items.total(), keys
+        total = int(found.sum())
+        known.items = int(kept * known.items) + total
+        known.counts = kept * known.counts + counts
+        known.loads = kept * known.loads + counts * cost[replica_of]
+        return total, keys
 
     def _divide(self, known: _KeyLoad, buckets: int) -> None:
         """Convert a unit's loads to a larger number of buckets."""
-        while len(known.loads) < buckets:
-            known.counts = [count / 2 for count in known.counts] * 2
-            known.loads = [load / 2 for load in known.loads] * 2
-            known.table *= 2
+        more = buckets // len(known.loads)
+        if more > 1:
+            known.counts = np.tile(known.counts / more, more)
+            known.loads = np.tile(known.loads / more, more)
+            known.table *= more
 
 
-def _judge(
-    known: _KeyLoad, table: Sequence[int], replicas: int
-) -> Sequence[float] | None:
+def _group_by_unit(reports: Iterable[Report]) -> dict[int, list[Report]]:
+    found: dict[int, list[Report]] = {}
+    for report in reports:
+        found.setdefault(report.unit, []).append(report)
+    return found
+
+
+def _judge(known: _KeyLoad, table: Sequence[int], replicas: int) -> list[float] | None:
     """Return the bucket loads by which a table is uneven; None if it is not.
 
     Item counts decide at once. Seconds decide after some slow epochs: moving keys
     drains all running epochs, which an outlier is not worth.
 
-    >>> known = _KeyLoad(counts=[9.0, 1.0], loads=[0.9, 0.1])
+    >>> known = _KeyLoad(counts=np.array([9.0, 1.0]), loads=np.array([0.9, 0.1]))
     >>> _judge(known, (0, 1), 2)
     [9.0, 1.0]
-    >>> known = _KeyLoad(counts=[5.0, 5.0], loads=[0.9, 0.1])
+    >>> known = _KeyLoad(counts=np.array([5.0, 5.0]), loads=np.array([0.9, 0.1]))
     >>> [_judge(known, (0, 1), 2) for _ in range(LASTING)]
     [None, None, [0.9, 0.1]]
     """
-    if not is_uneven(known.loads, table, replicas):
+    loads: list[float] = known.loads.tolist()
+    if not is_uneven(loads, table, replicas):
         known.slow = 0
         return None
-    if not known.by_seconds and is_uneven(known.counts, table, replicas):
-        return known.counts
+    counts: list[float] = known.counts.tolist()
+    if not known.by_seconds and is_uneven(counts, table, replicas):
+        return counts
     known.slow += 1
     if known.slow < LASTING:
         return None
     known.slow, known.by_seconds = 0, True
-    return known.loads
+    return loads

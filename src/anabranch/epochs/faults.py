@@ -27,6 +27,8 @@ IN_WORKERS = (
     "stored",
     "snapshot",
 )
+# in the worker that delivers an epoch to an external sink; after a kill, in the driver
+IN_DELIVERY = ("delivering", "prepared", "sent")
 IN_DRIVER = (
     "taken",
     "ran",

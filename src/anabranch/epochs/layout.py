@@ -19,6 +19,9 @@ two overlap. Behind the cut are an operator and all that it leads to; if several
 lead there, a chunk's items on them are ordered by position. Only the last worker saves
 states: it gets the changes of the others with the last row, and writes them in one
 transaction, as if there had been no cut.
+
+Workers run a changed graph: lifted states become states of operators, and windows
+computed in two steps take partial aggregates.
 """
 
 from __future__ import annotations
@@ -28,22 +31,76 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Literal
+from typing import Any, Literal
 
-from anabranch.epochs.lift import lift_states, merge_parts
 from anabranch.errors import PlanError
-from anabranch.graph.graph import Edge, Graph, Input, Op, Output, streams_into
+from anabranch.graph.graph import Edge, Graph, Op, streams_into
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Block
+from anabranch.operators.lifted import Lifted, StatePlace
 from anabranch.operators.rates import find_pairing
 from anabranch.operators.sinks import WriteFiles
 from anabranch.operators.sources import FromIterable, Generate
+from anabranch.operators.stateless import Filter, FlatMap, Map
+from anabranch.operators.window_parts import MergedAggregate
+from anabranch.operators.windows import Aggregate
 from anabranch.plan.integrity import check, check_orders
 from anabranch.plan.plan import FirstJoint, LastJoint, Order, Ordering, Plan, Region
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.compiled.program import NOTHING, CompileChoice, choice_of
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import Positions, positions_of
+
+
+def lift_states(graph: Graph, plan: Plan) -> Graph:
+    """Return the graph with the plan's lifted states, as they are now."""
+    lifted = {
+        op.name: tuple(StatePlace(scope, name) for scope, name in op.lifted)
+        for op in plan.operators
+        if op.lifted
+    }
+    if not lifted:
+        return graph
+    return Graph(
+        tuple(_lift(op, lifted[op.name]) if op.name in lifted else op for op in graph)
+    )
+
+
+def merge_parts(graph: Graph, plan: Plan) -> Graph:
+    """Return the graph in which two-step windows accept partial aggregates."""
+    in_parts = {op.name for op in plan.operators if op.in_parts}
+    if not in_parts:
+        return graph
+    return Graph(tuple(_merge(op) if op.name in in_parts else op for op in graph))
+
+
+def _merge(op: Op) -> Op:
+    kind = op.kind
+    if not isinstance(kind, Aggregate):
+        return op
+    merged = MergedAggregate(kind.window, kind.function, kind.columns, kind.into)
+    return replace(op, kind=merged)
+
+
+def _lift(op: Op, places: tuple[StatePlace, ...]) -> Op:
+    if isinstance(op.kind, Lifted):
+        return op
+    function: Any = op.kind.user_code[0].function if op.kind.user_code else None
+    try:
+        values = tuple(place.get(function) for place in places)
+    except (AttributeError, KeyError, ValueError) as error:
+        values = None
+        why = f"{error!r}"
+    if values is None or not isinstance(op.kind, Map | Filter | FlatMap):
+        why = f"it is a {op.kind.label}" if values is not None else why
+        msg = (
+            f"only the state of a function can be lifted, out of its own variables; the "
+            f"plan lifts {', '.join(map(str, places))} out of {op.name!r}, but {why}; "
+            f"compile the program with on='spark'"
+        )
+        raise PlanError(msg)
+    return replace(op, kind=Lifted(op.kind, places, values))
+
 
 _STRONGEST: tuple[LastJoint, ...] = ("shuffle", "merge", "parallel_sink")
 
@@ -439,12 +496,6 @@ def _without_gaps(drafts: list[_Draft]) -> list[_Draft]:
 
 def _is_sink(graph: Graph, name: str) -> bool:
     return isinstance(graph[name].kind, SinkKind)
-
-
-def sink_edge(graph: Graph, sink: str) -> Edge:
-    """Return the stream that a sink reads."""
-    (output,) = graph[sink].inputs
-    return Edge(Output(*output), Input(sink, 0))
 
 
 @dataclass(frozen=True)

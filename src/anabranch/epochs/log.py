@@ -17,7 +17,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ from anabranch.metrics.job_metrics import (
     ignore,
 )
 from anabranch.metrics.latency import Latencies
-from anabranch.metrics.load import Epoch
+from anabranch.metrics.load import Epoch, UnitWork
 from anabranch.runtime.births import Births, births_of, on_this_clock
 
 _LOGGER = logger_of("epochs")
@@ -131,6 +131,7 @@ class Arrivals:
                 tasks.work_s,
                 tasks.longest_s,
                 tasks.slowest,
+                tasks.units,
             )
         )
         self.ran += 1
@@ -154,6 +155,7 @@ class TaskTimes:
     work_s: float = 0.0
     longest_s: float = 0.0
     slowest: tuple[str, ...] = ()
+    units: tuple[UnitWork, ...] = ()
 
 
 def tasks_of(layout: SparkLayout, reports: Sequence[Report]) -> TaskTimes:
@@ -166,7 +168,26 @@ def tasks_of(layout: SparkLayout, reports: Sequence[Report]) -> TaskTimes:
             work_s += report.seconds
     last = max(reports, key=lambda report: report.seconds, default=None)
     slowest = () if last is None else tuple(layout.units[last.unit].operators)
-    return TaskTimes(work_s, sum(longest_s.values()), slowest)
+    units = tuple(_add_up_units(layout, reports))
+    return TaskTimes(work_s, sum(longest_s.values()), slowest, units)
+
+
+def _add_up_units(layout: SparkLayout, reports: Iterable[Report]) -> Iterator[UnitWork]:
+    """Yield the work of each unit with operators in an epoch."""
+    by_unit: dict[int, list[Report]] = {}
+    for report in reports:
+        by_unit.setdefault(report.unit, []).append(report)
+    for number, own in sorted(by_unit.items()):
+        unit = layout.units[number]
+        if unit.operators:
+            seconds = [report.seconds for report in own]
+            yield UnitWork(
+                tuple(unit.operators),
+                sum(sum(report.taken) for report in own),
+                sum(seconds),
+                max(seconds) / (sum(seconds) or 1.0),
+                unit.replicated,
+            )
 
 
 def births_in(reports: Iterable[Report]) -> dict[str, Births]:
@@ -220,6 +241,18 @@ class Seen:
         return counts
 
 
+class Moment(NamedTuple):
+    """A time by two clocks: one to show, and one that nobody sets."""
+
+    since_1970_s: float
+    clock_s: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        """Return this moment."""
+        return cls(time.time(), time.monotonic())
+
+
 class EpochLog:
     """Written by the thread that runs epochs, awaited by the controller."""
 
@@ -230,7 +263,7 @@ class EpochLog:
         self.started = 0
         self.profiling = False  # requests a profile of the next epochs
         self._told = told
-        self._began_s = time.time()
+        self._began = Moment.now()
         self._news = threading.Condition()
         self._recent: deque[Seen] = deque(maxlen=KEPT)
 
@@ -242,7 +275,7 @@ class EpochLog:
         """
         with self._news:
             self.started += 1
-            self._began_s = time.time()
+            self._began = Moment.now()
             return self.started
 
     @contextlib.contextmanager
@@ -254,7 +287,8 @@ class EpochLog:
         An epoch not of the `usual` size is not used for comparisons.
         """
         started = self.started if number is None else number
-        began_s, read_s = time.monotonic(), time.time() - self._began_s
+        began_s = time.monotonic()
+        read_s = began_s - self._began.clock_s
         yield
         seconds = time.monotonic() - began_s
         seen = Seen(started, seconds, epochs.profiled, epochs.reports)
@@ -263,7 +297,11 @@ class EpochLog:
         self.ran += 1
         commit_s = min(seconds, epochs.commit_s)
         phases = {"read": read_s, "run": seconds - commit_s, "commit": commit_s}
-        self._tell(EpochTrace(self.ran, self._began_s, (*phases.items(),), seen.items))
+        self._tell(
+            EpochTrace(
+                self.ran, self._began.since_1970_s, (*phases.items(),), seen.items
+            )
+        )
         if not usual:
             return
         with self._news:
@@ -309,14 +347,14 @@ waiting=0, full=0.0, keys=None, state_bytes=None)
 
     def __init__(self) -> None:
         self._work_s: dict[int, dict[int, float]] = {}  # unit -> replica -> seconds
-        self._items: Counter[int] = Counter()  # by unit that reads a source
+        self._items: Counter[int] = Counter()  # by unit
 
     def note(self, reports: Iterable[Report]) -> None:
         """Add the reports of an epoch."""
         for report in reports:
             work = self._work_s.setdefault(report.unit, {})
             work[report.channel] = work.get(report.channel, 0.0) + report.seconds
-            self._items[report.unit] += sum(report.read.values())
+            self._items[report.unit] += sum(report.taken or report.read.values())
 
     def of(
         self, unit: int, element: str, replicas: int, state_bytes: int | None = None

@@ -12,6 +12,7 @@ move.
 from __future__ import annotations
 
 import contextlib
+import copy
 import shutil
 import threading
 import uuid
@@ -23,7 +24,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.connectors.external import External, Refuse, open_external
+from anabranch.connectors.external import (
+    ConnectorSink,
+    External,
+    Refuse,
+    open_external,
+)
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.connectors.files.columns import columns_of
 from anabranch.connectors.files.csv import header_of
@@ -42,22 +48,39 @@ from anabranch.connectors.files.writer import (
     SUCCESS,
     OutputPlace,
     output_errors,
+    refuse_foreign,
     remove,
     why_occupied,
 )
-from anabranch.connectors.storage import Location, StorePath, locate, remove_tree
+from anabranch.connectors.storage import (
+    Location,
+    StorePath,
+    copy_all,
+    locate,
+    remove_tree,
+)
 from anabranch.epochs.checkpoint.files import sync
 from anabranch.epochs.checkpoint.record import PartSum
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.faults import reach
-from anabranch.epochs.state.store import Stamp
-from anabranch.epochs.task import Report
+from anabranch.epochs.item_files import name_item
+from anabranch.epochs.ship import travels
+from anabranch.epochs.state.buckets import Stamp
+from anabranch.epochs.task import ExternalSinks, Report
 from anabranch.epochs.unit.egress import name_published_part, write_part
 from anabranch.epochs.wire import WireBatch
 from anabranch.errors import AnabranchError, CheckpointError, OutputError
 from anabranch.graph.graph import Graph, Op
-from anabranch.operators.sinks import EpochSink, ForEach, ToList, ToSpark, WriteFiles
-from anabranch.runtime.failures import OnError, failure_of, stop
+from anabranch.operators.sinks import (
+    Committing,
+    EpochSink,
+    ForEach,
+    ToList,
+    ToSpark,
+    WriteFiles,
+    WriteSink,
+)
+from anabranch.runtime.failures import Failure, OnError, failure_of, stop
 from anabranch.runtime.ports import AbortedError
 
 
@@ -102,7 +125,7 @@ class FileOutput(ABC):
         for part in parts:
             place = self._parts / name_published_part(part)
             try:
-                (staged / part).replace(place)  # type: ignore[arg-type]
+                _put(staged / part, place)
             except FileNotFoundError as error:
                 if not place.exists():
                     raise self._missing(staged / part) from error
@@ -147,6 +170,14 @@ class FileOutput(ABC):
             empty = WireBatch([], None, None, [])
             write_part(self.op, self._item_type, empty, parts[0], self._on_error)
         return parts
+
+
+def _put(part: Location, place: Location) -> None:
+    """Move a part out of a stage, which is removed afterwards."""
+    if isinstance(part, StorePath) and isinstance(place, StorePath):
+        part.copy(place)
+    else:
+        part.replace(place)  # type: ignore[arg-type]
 
 
 class WholeOutput(FileOutput):
@@ -272,13 +303,14 @@ class StoredOutput(FileOutput):
         super().__init__(op, item_type, on_error)
         place = OutputPlace(self.kind)  # which must not exist
         place.abort()
+        assert isinstance(place.path, StorePath)  # noqa: S101 - see `make_file_output`
         self.path = place.path
         name = f".{self.path.name}.{uuid.uuid4().hex[:8]}.stages"
-        self.directory = self.path.with_name(name)
-        self._counted: list[Location] = []  # parts named by reports
+        self.directory = self._stages = self.path.with_name(name)
+        self._counted: list[StorePath] = []  # parts named by reports
 
     def _publish(self, stage: str, parts: Sequence[str]) -> None:
-        self._counted += [self.directory / stage / part for part in parts]
+        self._counted += [self._stages / stage / part for part in parts]
         for begun in self._end_stages(stage):
             if begun != stage:
                 remove_tree(self.directory / begun)
@@ -291,24 +323,27 @@ class StoredOutput(FileOutput):
 
     def complete(self) -> None:
         with output_errors(self.path):
-            parts = self._counted
+            parts: Sequence[Location] = self._counted
             if not parts:
-                (part,) = self.parts_in(self.directory / "empty")
-                parts = [part]
+                parts = self.parts_in(self.directory / "empty")
             parts = sorted(parts, key=lambda part: name_published_part(part.name))
             if self.kind.mode == "overwrite" and not self.kind.single:
                 remove(self.path)
             if self.kind.single:
                 put_together(self.kind, parts, self.path)
             else:
-                for part in parts:
-                    place = self.path / name_published_part(part.name)
-                    try:
-                        part.replace(place)  # type: ignore[arg-type]
-                    except FileNotFoundError as error:
-                        raise self._missing(part) from error
+                self._copy(parts)
                 (self.path / SUCCESS).touch()
         self._remove()
+
+    def _copy(self, parts: Sequence[Location]) -> None:
+        """Copy the parts to their place; the stages are removed afterwards, at once."""
+        places = [self.path / name_published_part(part.name) for part in parts]
+        staged = [part for part in parts if isinstance(part, StorePath)]
+        try:
+            copy_all(zip(staged, places, strict=True))
+        except FileNotFoundError as error:
+            raise self._missing(locate(error.filename)) from error
 
     def abort(self) -> None:
         self._remove()
@@ -332,6 +367,7 @@ class StagedOutput(FileOutput):
         self._count = 0  # of parts, at the start of the run
         self._seal = Seal()
         if new and self.kind.mode == "overwrite":
+            refuse_foreign(self.path)
             with output_errors(self.path):
                 remove(self.path)
         occupied = why_occupied(self.path) if new else None
@@ -605,7 +641,11 @@ MakeFrame = Callable[[pa.Table], Any]  # a DataFrame of the engine
 
 
 class Deliveries:
-    """The external sinks; `job` identifies all runs of one job, `new` the first."""
+    """The external sinks; `job` identifies all runs of one job, `new` the first.
+
+    They are opened here, which finds faults early and fences off earlier runs. Workers
+    may then take over those that can be sent to them.
+    """
 
     def __init__(
         self,
@@ -618,12 +658,15 @@ class Deliveries:
     ) -> None:
         self._on_error = on_error
         self._sinks: dict[str, External] = {}
+        self._closed: dict[str, Committing] = {}  # copies that workers may open
         try:
             for op in graph.sinks:
                 kind = graph[op.inputs[0].operator].type
                 if isinstance(op.kind, ToSpark):
                     self._sinks[op.name] = FrameSink(op, kind, make_frame)
                 elif isinstance(op.kind, EpochSink):
+                    if (sink := find_sink_of_workers(op)) is not None:
+                        self._closed[op.name] = copy.copy(sink)
                     self._sinks[op.name] = open_external(op, kind, job, new=new)
         except BaseException:
             self.close()
@@ -633,16 +676,33 @@ class Deliveries:
         """Deliver the items of an epoch; return how many were accepted."""
 
         def refuse(item: Any, error: Exception) -> None:
-            where = f"an item of epoch {epoch}, sink {op.name}"
-            self._on_error(failure_of(op, item, where, error))
+            self._on_error(failure_of(op, item, name_item(epoch, op.name), error))
 
         return self._sinks[op.name].write(epoch, items, refuse) if items else 0
+
+    def has(self, op: Op, epoch: int) -> bool:
+        """Tell whether a sink has an epoch already."""
+        sink = self._sinks[op.name]
+        return isinstance(sink, ConnectorSink) and sink.has(epoch)
+
+    def hand_over(self) -> dict[str, Committing]:
+        """Close the sinks that workers can open, and return them."""
+        for name in self._closed:
+            if name in self._sinks:
+                self._sinks.pop(name).close()
+        return dict(self._closed)
 
     def close(self) -> None:
         """Release connections."""
         with contextlib.ExitStack() as closing:  # all of them, whichever fails
             for sink in self._sinks.values():
                 closing.callback(sink.close)
+
+
+def find_sink_of_workers(op: Op) -> Committing | None:
+    """Return a sink that workers may open instead of the driver, or None."""
+    sink = op.kind.sink if isinstance(op.kind, WriteSink) else None
+    return sink if getattr(sink, "in_workers", False) and travels(sink) else None
 
 
 class FrameSink(External):
@@ -716,8 +776,8 @@ class SparkOutputs:
         *,
         new: bool = True,
     ) -> None:
-        job = identity or uuid.uuid4().hex[:12]
-        self._outside = Deliveries(graph, on_error, job, make_frame, new=new)
+        self.job = identity or uuid.uuid4().hex[:12]
+        self._outside = Deliveries(graph, on_error, self.job, make_frame, new=new)
         self._graph = graph
         self._on_error = on_error
         self.abandoned = False  # nothing may be delivered any more
@@ -797,6 +857,30 @@ class SparkOutputs:
                 case EpochSink():
                     taken = self._outside.deliver(op, epoch, items)
                     self.delivered[op.name] += taken
+
+    def deliver_again(
+        self, epoch: int, sink: str, items: list[Any], failures: Iterable[Failure]
+    ) -> None:
+        """Deliver an epoch that a worker may have delivered, with these failures."""
+        op = self._graph[sink]
+        if not self._outside.has(op, epoch):
+            self.delivered[sink] += self._outside.deliver(op, epoch, items)
+            return
+        told = tuple(failures)
+        self.note_delivery(sink, len(items) - len(told), told)
+
+    def note_delivery(
+        self, sink: str, accepted: int, failures: Iterable[Failure]
+    ) -> None:
+        """Count the items that a worker has delivered, and report the others."""
+        self.delivered[sink] += accepted
+        for failure in failures:
+            self._on_error(failure)
+
+    def hand_over(self, directory: str) -> ExternalSinks | None:
+        """Let workers write external sinks, if any; items wait in `directory`."""
+        sinks = self._outside.hand_over()
+        return ExternalSinks(self.job, directory, sinks) if sinks else None
 
     def _call(self, op: Op, kind: ForEach, items: list[Any]) -> None:
         for item in items:

@@ -14,7 +14,7 @@ from anabranch.connectors.files.arrow_items import encode_values, values_of
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.states import bucket_of
-from anabranch.epochs.task import ROW_ARROW, EpochTask, KeyCounts, TaskStage
+from anabranch.epochs.task import ROW_ARROW, EpochTask, KeyCounts, TaskStage, replica_of
 from anabranch.epochs.wire import Numbers, Parcel, WireBatch, blob_of, pack
 from anabranch.operators.clock import is_sign
 from anabranch.operators.getters import key_getter
@@ -145,7 +145,7 @@ class SentKeys:
         """Return and reset the counts by unit."""
         taken = {
             unit: KeyCounts(
-                {int(b): int(counts[b]) for b in np.flatnonzero(counts)},
+                counts,
                 dict(self._keys.get(unit, Counter()).most_common(_FREQUENT)),
             )
             for unit, counts in self._buckets.items()
@@ -227,7 +227,7 @@ def _channels(
         get_key = key_getter(key)
         buckets = np.array([_bucket(x, get_key, found) for x in batch.items], np.int64)
     sent.add(unit, buckets, stage.buckets)
-    return np.array([*stage.table_of(unit), 0], np.int64)[buckets]
+    return replica_of(stage.table_of(unit))[buckets]
 
 
 _NO_KEY = -1  # instead of a bucket

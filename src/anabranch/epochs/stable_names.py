@@ -44,6 +44,7 @@ OBJECTS: dict[str, Any] = {
     "DashboardError": errors.DashboardError,
     "EngineError": errors.EngineError,
     "Fault": errors.Fault,
+    "FencedError": errors.FencedError,
     "GraphError": errors.GraphError,
     "InputError": errors.InputError,
     "LateItemError": errors.LateItemError,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import marshal
 import math
-import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from anabranch.epochs.checkpoint.record import (
@@ -21,21 +24,36 @@ from anabranch.epochs.checkpoint.record import (
     Log,
     PartSum,
     Snapshot,
+    load_snapshot,
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
 from anabranch.epochs.intake.intake import Piece, Reached, Surveyed
 from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.state.buckets import EMPTY, Ranges, Stamp, VersionsOf
 from anabranch.epochs.state.restore import local_directory
-from anabranch.epochs.state.store import EMPTY, Stamp
+from anabranch.graph.graph import Edge
 from anabranch.metrics.load import ThreadSamples
 from anabranch.operators.clock import IdlePorts
+from anabranch.operators.sinks import Committing
 from anabranch.runtime.ambient import AmbientSettings
 from anabranch.runtime.births import Births
 from anabranch.runtime.failures import Failure
 from anabranch.runtime.keys import rank_bytes
 from anabranch.runtime.verify.rehearsal import Rehearse, Sample
 from anabranch.runtime.verify.verifier import Refutation, Verdicts, Verify
+
+
+@dataclass(frozen=True)
+class ExternalSinks:
+    """The external sinks that workers write, and where their items wait for it.
+
+    `job` identifies all runs of the job.
+    """
+
+    job: str
+    directory: str
+    sinks: Mapping[str, Committing]
 
 
 @dataclass(frozen=True)
@@ -55,6 +73,7 @@ class Spec:
     verdicts: Verdicts = field(default_factory=dict)
     seal: Seal = NO_KEY
     item_timeout_s: float | None = None
+    external: ExternalSinks | None = None
 
     @property
     def states(self) -> Path:
@@ -85,6 +104,7 @@ ROW_ARROW = pa.schema(
 )
 
 
+Numbers: TypeAlias = npt.NDArray[np.int64]
 Place: TypeAlias = tuple[Unit, int]  # a unit and one of its replicas
 
 _MOST_KEY_COUNTS = 1 << 13  # of all sending replicas of a unit, together
@@ -109,6 +129,7 @@ class Share:
     injected: bytes | None = None
 
 
+@lru_cache(maxsize=256)
 def deal_evenly(buckets: int, replicas: int) -> tuple[int, ...]:
     """Return the replica of each bucket when all have equal shares.
 
@@ -118,11 +139,20 @@ def deal_evenly(buckets: int, replicas: int) -> tuple[int, ...]:
     return tuple(bucket * replicas // buckets for bucket in range(buckets))
 
 
-@dataclass(frozen=True)
+@lru_cache(maxsize=256)
+def replica_of(table: tuple[int, ...]) -> Numbers:
+    """Return a table of replicas as an array; one more, the last, is the first replica.
+
+    That is the one for items without a bucket, -1.
+    """
+    return np.array([*table, 0], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
 class KeyCounts:
     """The items that a task has sent to a unit: per bucket, and of frequent keys."""
 
-    buckets: Mapping[int, int]
+    counts: Numbers
     keys: Mapping[Any, int] = field(default_factory=dict)  # where they are watched
 
 
@@ -164,8 +194,9 @@ class TaskStage:
         """
         if not unit.key:
             return [0]
-        table = self.table_of(unit.number)
-        return [bucket for bucket, owner in enumerate(table) if owner == channel]
+        table = replica_of(self.table_of(unit.number))
+        owned: list[int] = np.flatnonzero(table[:-1] == channel).tolist()
+        return owned
 
     def reports_keys(self, sender: Unit, channel: int) -> bool:
         """Tell whether a replica reports the buckets to which it has sent items.
@@ -196,9 +227,8 @@ class EpochAttempt:
 
     The epoch follows the commit `base`, in try number `turn`; `spark_id` is Spark's id
     of the attempt, part of the names of its files. `versions`, by unit, are those of
-    the buckets that have ever changed. Buckets in `snapshots`, by unit, are also
-    written as snapshots. Parts of files go to `parts_directory` below that of their
-    sink. Between the commit and this epoch are the tries, by turn, that are `pending`:
+    buckets. Those in the stores in `snapshots`, by unit, are also written as snapshots.
+    Parts of files go to `parts_directory` below that of their sink. Between the commit and this epoch are the tries, by turn, that are `pending`:
     they still run, and this task starts from their states.
     """
 
@@ -206,7 +236,7 @@ class EpochAttempt:
     turn: int = 0
     pending: tuple[int, ...] = ()
     spark_id: int = 0
-    versions: Mapping[str, Mapping[int, Stamp]] = field(default_factory=dict)
+    versions: VersionsOf = field(default_factory=dict)
     snapshots: frozenset[tuple[str, int]] = frozenset()
     parts_directory: str = ""
 
@@ -232,38 +262,12 @@ class EpochAttempt:
         """The version of the states that this attempt makes."""
         return Stamp(self.epoch, self.turn, self.spark_id)
 
-    def version_of(self, unit: Unit, bucket: int) -> Stamp:
-        """Return the version of a bucket as of the last commit."""
-        return self.versions.get(unit.name, {}).get(bucket, EMPTY)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return plain data: there may be thousands of versions."""
-        versions = {unit: _group(some) for unit, some in self.versions.items()}
-        return {**vars(self), "versions": versions}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        versions = {unit: _ungroup(some) for unit, some in state["versions"].items()}
-        vars(self).update({**state, "versions": versions})
-
-
-# The buckets of each version, as plain data.
-_Grouped: TypeAlias = list[tuple[tuple[int, ...], list[int]]]
-
-
-def _group(versions: Mapping[int, Stamp]) -> _Grouped:
-    found: dict[Stamp, list[int]] = {}
-    for bucket, version in versions.items():
-        found.setdefault(version, []).append(bucket)
-    return [(tuple(version), buckets) for version, buckets in found.items()]
-
-
-def _ungroup(grouped: _Grouped) -> dict[int, Stamp]:
-    return {
-        bucket: version
-        for found, buckets in grouped
-        for version in [Stamp(*found)]
-        for bucket in buckets
-    }
+    def versions_of(self, unit: Unit, buckets: Sequence[int]) -> dict[int, Stamp]:
+        """Return the versions of buckets as of the last commit."""
+        versions = self.versions.get(unit.name)
+        return (
+            dict.fromkeys(buckets, EMPTY) if versions is None else versions.of(buckets)
+        )
 
 
 @dataclass(frozen=True)
@@ -352,7 +356,33 @@ class InjectOutputs:
     begun: Mapping[str, IncompleteGroup] = field(default_factory=dict)
 
 
-Mode: TypeAlias = WarmUp | ProcessRows | FinishOperators | InjectOutputs
+class ItemFile(NamedTuple):
+    """A task's items for an external sink, in a file until they are delivered."""
+
+    sink: str
+    file: str
+    items: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class DeliverItems:
+    """Delivers the items of a committed epoch to external sinks.
+
+    The replicas of `unit` do it, one for each sink. `before` are the epochs that this
+    run has delivered last, by sink; files that are `done` are no longer needed. An
+    earlier try may have delivered some of it if it is tried `again`.
+    """
+
+    stamp: Stamp
+    unit: int
+    files: Mapping[str, tuple[ItemFile, ...]]  # by sink
+    before: Mapping[str, int] = field(default_factory=dict)
+    done: tuple[str, ...] = ()
+    again: bool = False
+
+
+Mode: TypeAlias = WarmUp | ProcessRows | FinishOperators | InjectOutputs | DeliverItems
 
 
 @dataclass(frozen=True)
@@ -407,7 +437,8 @@ class Report:
     """A task's report to the driver when it is done.
 
     Of several attempts of a task the report of one arrives. What it names counts: the
-    `versions` of buckets it has made, `parts`, `logs` and `snapshots`.
+    version `stamp` of the buckets that have `changed`, `parts`, `logs`, `snapshots` and
+    `item_files`.
     """
 
     unit: int
@@ -426,12 +457,15 @@ class Report:
     seconds: float = 0.0
     parts: Mapping[str, str] = field(default_factory=dict)  # sink -> file
     sums: tuple[PartSum, ...] = ()  # of these, with a checkpoint
-    versions: Mapping[int, Stamp] = field(default_factory=dict)  # bucket -> new one
+    changed: Ranges = ()
+    stamp: Stamp = EMPTY
     logs: tuple[Log, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     opened: int = 0  # buckets of states
     restored: int = 0  # of these, restored because their host did not have the version
     samples: tuple[ThreadSamples, ...] = ()
+    taken: tuple[int, ...] = ()  # items of each entry of the unit
+    passed: Mapping[Edge, int] = field(default_factory=dict)  # if profiled, in Python
     begun: IncompleteGroup | None = None
     # by operator, items in columns, and in Python although columns were possible
     ran: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -442,46 +476,41 @@ class Report:
     surveyed: Mapping[str, Sequence[Surveyed]] = field(default_factory=dict)
     sent: Mapping[int, KeyCounts] = field(default_factory=dict)  # to keyed units
     shared: Mapping[str, Any] = field(default_factory=dict)  # by operator
+    item_files: tuple[ItemFile, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out default values: the driver gets thousands of these."""
         return {n: one for n, one in vars(self).items() if one != _USUAL.get(n, ...)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update({**_USUAL, **state})
+        vars(self).update(state)
 
 
 _USUAL = {
     n: one for n, one in vars(Report(0, 0)).items() if n not in ("unit", "channel")
 }
-
-
-def _load_snapshot(values: Sequence[Any]) -> Snapshot:
-    made = Snapshot(*values)
-    return replace(made, version=Stamp(*made.version))
+for _name, _value in _USUAL.items():  # for reports that leave them out
+    setattr(Report, _name, _value)
 
 
 _PLAIN_HEAD = b"\0"  # no pickle begins with it
-_TO_PLAIN: Mapping[str, Callable[[Any], Any]] = {
-    "versions": _group,
-    "logs": lambda logs: [tuple(vars(one).values()) for one in logs],
-    "snapshots": lambda some: [
-        tuple(tuple(v) if isinstance(v, Stamp) else v for v in vars(one).values())
-        for one in some
-    ],
-    "sums": lambda sums: [tuple(one) for one in sums],
-    "sent": lambda sent: {unit: dict(one.buckets) for unit, one in sent.items()},
-}
-_FROM_PLAIN: Mapping[str, Callable[[Any], Any]] = {
-    "versions": _ungroup,
-    "logs": lambda logs: tuple(Log(*one) for one in logs),
-    "snapshots": lambda some: tuple(map(_load_snapshot, some)),
-    "sums": lambda sums: tuple(PartSum(*one) for one in sums),
-    "sent": lambda sent: {unit: KeyCounts(one) for unit, one in sent.items()},
-}
-_NO_OBJECTS = frozenset(
-    ("unit", "channel", "read", "written", "seconds", "parts", "opened", "restored")
-) | frozenset(_TO_PLAIN)
+_PLAIN = (
+    *("unit", "channel", "read", "written", "seconds", "parts", "changed", "stamp"),
+    *("logs", "snapshots", "sums", "item_files", "sent", "opened", "restored", "taken"),
+)
+
+
+_FROM_PLAIN: Sequence[tuple[str, Callable[[Any], Any]]] = (
+    ("logs", lambda logs: tuple(map(Log._make, logs))),
+    ("snapshots", lambda some: tuple(map(load_snapshot, some))),
+    ("sums", lambda sums: tuple(map(PartSum._make, sums))),
+    ("item_files", lambda files: tuple(map(ItemFile._make, files))),
+    ("sent", lambda sent: {unit: _load_counts(one) for unit, one in sent.items()}),
+)
+
+
+def _load_counts(counts: bytes) -> KeyCounts:
+    return KeyCounts(np.frombuffer(counts, np.int64))
 
 
 @contextlib.contextmanager
@@ -507,29 +536,41 @@ def dump_report(report: Report, pickler: Pickler) -> bytes:
     Most contain only numbers and names. These are plain data, which the driver reads in
     a fraction of the time; it gets thousands of them.
     """
-    state = report.__getstate__()
-    if not _NO_OBJECTS.issuperset(state) or any(
-        one.keys for one in report.sent.values()
-    ):
+    others = report.__getstate__().keys() - set(_PLAIN)
+    if others or any(one.keys for one in report.sent.values()):
         return pickler.dumps(report)
-    for name in _TO_PLAIN.keys() & state.keys():
-        state[name] = _TO_PLAIN[name](state[name])
-    return _PLAIN_HEAD + pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
+    values = (
+        *(report.unit, report.channel, dict(report.read), dict(report.written)),
+        *(report.seconds, dict(report.parts), report.changed, tuple(report.stamp)),
+        [tuple(one) for one in report.logs],
+        [(*one[:6], tuple(one.version), *one[7:]) for one in report.snapshots],
+        [tuple(one) for one in report.sums],
+        [tuple(one) for one in report.item_files],
+        {unit: one.counts.tobytes() for unit, one in report.sent.items()},
+        *(report.opened, report.restored, report.taken),
+    )
+    try:
+        return _PLAIN_HEAD + marshal.dumps(values)
+    except ValueError:  # a number of NumPy, for example
+        return pickler.dumps(report)
 
 
 def load_report(data: bytes | memoryview, pickler: Pickler) -> Report:
     """Return the report of `dump_report`.
 
-    >>> report = Report(1, 2, read={"in": 3}, versions={7: Stamp(3, 1, 9)})
+    >>> report = Report(1, 2, changed=((7, 8),), stamp=Stamp(3, 1, 9))
     >>> load_report(dump_report(report, pickler=None), pickler=None) == report
     True
     """
     if data[:1] != _PLAIN_HEAD:
         found: Report = pickler.loads(data)
         return found
-    state = pickle.loads(data[1:])
-    for name in _FROM_PLAIN.keys() & state.keys():
-        state[name] = _FROM_PLAIN[name](state[name])
+    # From our own task, which runs the same Python, as Spark demands.
+    values = marshal.loads(memoryview(data)[1:])  # noqa: S302
+    state = dict(zip(_PLAIN, values, strict=True))
+    state["stamp"] = Stamp._make(state["stamp"])
+    for name, load in _FROM_PLAIN:
+        state[name] = load(state[name]) if state[name] else _USUAL[name]
     report = object.__new__(Report)
-    report.__setstate__(state)
+    object.__setattr__(report, "__dict__", state)
     return report

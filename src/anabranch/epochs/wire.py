@@ -157,6 +157,10 @@ class WireBatch:
         kept = [place for place, item in enumerate(self.items) if not is_sign(item)]
         return self if len(kept) == len(self) else self.take(np.array(kept, np.int64))
 
+    def drop_positions(self) -> WireBatch:
+        """Return the items for a receiver to whom their order does not matter."""
+        return WireBatch([], self.form, self.table, self.listed, self.marked)
+
     def chunks(self) -> Iterator[WireBatch]:
         """Cut a table into parts whose objects fit the cache."""
         if self.listed is not None or len(self) <= _CHUNK_ITEMS:

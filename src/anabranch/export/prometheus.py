@@ -76,7 +76,7 @@ class Endpoint(socketserver.ThreadingTCPServer):
         except (OSError, OverflowError) as error:
             msg = (
                 f"metrics= needs an address of this machine and a free port; "
-                f"{host}:{port} cannot be had ({error}); name another one, or port 0 to "
+                f"{host}:{port} is not available ({error}); name another one, or port 0 to "
                 f"have one chosen"
             )
             raise ArgumentError(msg) from error

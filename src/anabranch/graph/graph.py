@@ -42,6 +42,7 @@ class Op:
     which its state is partitioned (empty: one state for all). `type` is the tuple type
     of its output if known. `timing` says how it follows the clock of its stream; a
     replica then keeps the states of its keys together, since they share the clock.
+    `copied` tells engines to copy each output, see `Traits.copied`.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Op:
     site: Site = UNKNOWN
     fuse_with: str | None = None
     timing: Any = None
+    copied: bool = False
 
     def __str__(self) -> str:
         return self.name

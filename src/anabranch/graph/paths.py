@@ -21,7 +21,10 @@ _STORAGE = re.compile(
     r"s3[an]?|sftp|ssh|viewfs|wasbs?|webhdfs):",
     re.IGNORECASE,
 )
-_OPTION = r"(?:region|endpoint_override|scheme|anonymous|user|replication)=[^?*\[\]&=]*"
+_OPTION = (
+    r"(?:region|endpoint_override|scheme|anonymous|user|replication|"
+    r"retry_limit_seconds)=[^?*\[\]&=]*"
+)
 _OPTIONS = re.compile(rf"\?({_OPTION}(?:&{_OPTION})*)$")  # others are part of a name
 _HERE = ("", "localhost")  # the hosts of a file: URL that mean this machine
 

@@ -17,10 +17,9 @@ from typing import Any
 from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import Kind
 from anabranch.graph.site import Site
-from anabranch.operators.clock import EventTime, Timing, has_idle
+from anabranch.operators.clock import Duration, EventTime, Timing, has_idle
 from anabranch.operators.sinks import ToList
 from anabranch.operators.stateless import Union
-from anabranch.operators.timescale import Duration
 from anabranch.operators.windows import Aggregate
 
 

@@ -25,12 +25,20 @@ from anabranch.graph.types import (
 from anabranch.language.drafts import Draft, Result, build_graph
 from anabranch.operators import windows
 from anabranch.operators.blocks import Block
-from anabranch.operators.clock import EventTime, InOrder, LateEvent, StreamClock, Timing
+from anabranch.operators.clock import (
+    Duration,
+    EventTime,
+    InOrder,
+    LateEvent,
+    StreamClock,
+    Timing,
+    duration_of,
+    is_positive,
+)
 from anabranch.operators.custom import Apply, Operator, Scan
 from anabranch.operators.getters import KeyFunction
 from anabranch.operators.iterate import Iterate
-from anabranch.operators.join import Join
-from anabranch.operators.lookup import Lookup, read_table
+from anabranch.operators.join import Join, Lookup, read_table
 from anabranch.operators.sinks import (
     Committing,
     ForEach,
@@ -49,7 +57,6 @@ from anabranch.operators.stateless import (
     Split,
     Union,
 )
-from anabranch.operators.timescale import Duration, duration_of, is_positive
 from anabranch.operators.windows import Aggregate, Column, Late, Window
 
 _ABSENT = object()  # no default was given

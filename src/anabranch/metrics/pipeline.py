@@ -83,13 +83,15 @@ class RegionShape:
     """The operators of a region; `keyed`: replicas cannot share work.
 
     `per_item` is the number of its items per source item, if it was learned over a
-    longer time.
+    longer time. `shares` are the busiest replica's parts of the items by degree, if its
+    keys were counted.
     """
 
     operators: tuple[str, ...]
     degree: int = 1
     keyed: bool = False
     per_item: float | None = None
+    shares: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,8 @@ class RegionLoad:
 
     `items_per_s` came in, `per_item` per source item, and `share` of the work was the
     busiest replica's. `operators` are those of the region; a `keyed` one has a queue
-    per replica, which others cannot help with.
+    per replica, which others cannot help with. By its counted keys, the busiest replica
+    would have the part `shares` at other degrees.
     """
 
     degree: int
@@ -142,6 +145,7 @@ class RegionLoad:
     per_item: float = 1.0
     operators: tuple[str, ...] = ()
     keyed: bool = False
+    shares: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def capacity_per_s(self) -> float:
@@ -345,6 +349,7 @@ class Pipeline:
             per_item,
             shape.operators,
             shape.keyed,
+            shape.shares,
         )
 
 

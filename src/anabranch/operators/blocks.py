@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Op
-from anabranch.graph.kind import Kind, UserCode
-from anabranch.graph.traits import (
+from anabranch.graph.kind import (
     ANY,
     ONE,
+    Kind,
     Push,
     Traits,
+    UserCode,
     keep_by_key,
     keep_nothing,
     keep_one_state,

@@ -9,8 +9,16 @@ from typing import Any, ClassVar
 
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Op
-from anabranch.graph.kind import Kind, UserCode
-from anabranch.graph.traits import ANY, ONE, Traits, keep_by_key, keep_one_state
+from anabranch.graph.kind import (
+    ANY,
+    ONE,
+    Kind,
+    Traits,
+    UserCode,
+    keep_by_key,
+    keep_one_state,
+)
+from anabranch.operators.copied import copy_output
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.stateless import describe_function, finite
 
@@ -134,9 +142,10 @@ class ScanKernel(Kernel):
 
     stateful = True
 
-    def __init__(self, kind: Scan) -> None:
+    def __init__(self, kind: Scan, *, copied: bool = False) -> None:
         self.step = kind.step
         self.initial = kind.initial
+        self._copied = copied
 
     def open(self) -> State:
         # Each key starts from its own copy, even if `step` changes it in place.
@@ -146,7 +155,7 @@ class ScanKernel(Kernel):
         result = self.step(state[0], item)
         check_pair(result, self.step)
         state[0], output = result
-        return (output,)
+        return (copy_output(output) if self._copied else output,)
 
 
 def check_pair(result: Any, step: Any) -> None:
@@ -174,8 +183,9 @@ class ApplyKernel(Kernel):
 
     stateful = True
 
-    def __init__(self, kind: Apply) -> None:
+    def __init__(self, kind: Apply, *, copied: bool = False) -> None:
         self.kind = kind
+        self._copied = copied
         self.handles_punctuation = kind.overrides("punctuation")
         self.finishes = kind.overrides("finish")
 
@@ -183,10 +193,14 @@ class ApplyKernel(Kernel):
         return self.kind.instance()
 
     def process(self, state: Operator, item: Any, port: int) -> Outputs:
-        return finite(state.process(item), state.process)
+        return self.collect(state.process(item), state.process)
 
     def punctuation(self, state: Operator) -> Outputs:
-        return finite(state.punctuation(), state.punctuation)
+        return self.collect(state.punctuation(), state.punctuation)
 
     def finish(self, state: Operator) -> Outputs:
-        return finite(state.finish(), state.finish)
+        return self.collect(state.finish(), state.finish)
+
+    def collect(self, given: Any, method: Callable[..., Any]) -> Outputs:
+        """Return the outputs of a method as a list."""
+        return finite(given, method, copied=self._copied)

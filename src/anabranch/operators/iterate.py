@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.kind import Kind, UserCode
-from anabranch.graph.traits import ANY, Traits, keep_one_state
+from anabranch.graph.kind import ANY, Kind, Traits, UserCode, keep_one_state
 from anabranch.operators.kernel import Kernel, Outputs, State
 
 RunBody: TypeAlias = Callable[[Graph, list[Any]], list[Any]]  # a body on one window

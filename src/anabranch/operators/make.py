@@ -10,10 +10,9 @@ from anabranch.operators.clock import EventTime, EventTimeKernel
 from anabranch.operators.custom import Apply, ApplyKernel, Scan, ScanKernel
 from anabranch.operators.fan_in import BarrierKernel, CollectKernel, MergeKernel
 from anabranch.operators.iterate import Iterate, IterateKernel, RunBody
-from anabranch.operators.join import Join, JoinKernel
+from anabranch.operators.join import Join, JoinKernel, Lookup, LookupKernel
 from anabranch.operators.kernel import Kernel
 from anabranch.operators.lifted import Lifted, LiftedKernel
-from anabranch.operators.lookup import Lookup, LookupKernel
 from anabranch.operators.stateless import (
     Barrier,
     Filter,
@@ -38,11 +37,11 @@ def make_kernel(op: Op, run_body: RunBody) -> Kernel:  # noqa: C901, PLR0911, PL
     """Return the kernel of an operator; `run_body` runs the body of an `iterate`."""
     match op.kind:
         case Map() as kind:
-            return MapKernel(kind)
+            return MapKernel(kind, copied=op.copied)
         case Filter() as kind:
             return FilterKernel(kind)
         case FlatMap() as kind:
-            return FlatMapKernel(kind)
+            return FlatMapKernel(kind, copied=op.copied)
         case Punctuate() as kind:
             return PunctuateKernel(kind)
         case Split() as kind:
@@ -54,9 +53,9 @@ def make_kernel(op: Op, run_body: RunBody) -> Kernel:  # noqa: C901, PLR0911, PL
         case Barrier() as kind:
             return BarrierKernel(kind, len(op.inputs))
         case Scan() as kind:
-            return ScanKernel(kind)
+            return ScanKernel(kind, copied=op.copied)
         case Apply() as kind:
-            return ApplyKernel(kind)
+            return ApplyKernel(kind, copied=op.copied)
         case EventTime() as kind:
             return EventTimeKernel(kind)
         case MergedAggregate() as kind:

@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from anabranch.graph.graph import Op
-from anabranch.graph.kind import SinkKind, UserCode
+from anabranch.graph.kind import (
+    NONE,
+    SinkKind,
+    Traits,
+    UserCode,
+    keep_nothing,
+    keep_one_state,
+)
 from anabranch.graph.paths import split_options
-from anabranch.graph.traits import NONE, Traits, keep_nothing, keep_one_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +49,11 @@ class ForEach(SinkKind):
         order = "any order" if self.unordered else "order"
         text = f"for_each calls its function in {order}, in the process of the caller"
         return keep_one_state(op, text, NONE, unordered=bool(self.unordered))
+
+
+def is_unordered(op: Op) -> bool:
+    """Tell whether an operator is a sink that takes its items in any order."""
+    return isinstance(op.kind, SinkKind) and bool(getattr(op.kind, "unordered", False))
 
 
 Mode: TypeAlias = Literal["error", "overwrite", "append"]

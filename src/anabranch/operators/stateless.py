@@ -10,18 +10,20 @@ from typing import Any, ClassVar
 
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Op
-from anabranch.graph.kind import Kind, UserCode
-from anabranch.graph.site import site_of
-from anabranch.graph.traits import (
+from anabranch.graph.kind import (
     ANY,
     AT_MOST_ONE,
     ONE,
+    Kind,
     Push,
     Traits,
+    UserCode,
     keep_by_key,
     keep_nothing,
     keep_one_state,
 )
+from anabranch.graph.site import site_of
+from anabranch.operators.copied import copy_output
 from anabranch.operators.kernel import Kernel, Outputs, State
 
 
@@ -182,11 +184,13 @@ WINDOW = Punctuation.WINDOW
 
 
 class MapKernel(Kernel):
-    def __init__(self, kind: Map) -> None:
+    def __init__(self, kind: Map, *, copied: bool = False) -> None:
         self.function = kind.function
+        self._copied = copied
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
-        return (self.function(item),)
+        output = self.function(item)
+        return (copy_output(output) if self._copied else output,)
 
 
 class FilterKernel(Kernel):
@@ -198,11 +202,12 @@ class FilterKernel(Kernel):
 
 
 class FlatMapKernel(Kernel):
-    def __init__(self, kind: FlatMap) -> None:
+    def __init__(self, kind: FlatMap, *, copied: bool = False) -> None:
         self.function = kind.function
+        self._copied = copied
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
-        return finite(self.function(item), self.function)
+        return finite(self.function(item), self.function, copied=self._copied)
 
 
 class PunctuateKernel(Kernel):
@@ -234,8 +239,8 @@ class PassKernel(Kernel):
         return (item,)
 
 
-def finite(outputs: Any, function: Any) -> list[Any]:
-    """Return the outputs of a prolific function as a list.
+def finite(outputs: Any, function: Any, *, copied: bool = False) -> list[Any]:
+    """Return the outputs of a prolific function as a list, as they are when given.
 
     An item succeeds or fails as a whole: if the function fails half-way, none of its
     earlier outputs have been passed on.
@@ -246,7 +251,7 @@ def finite(outputs: Any, function: Any) -> list[Any]:
             f"is a return or a yield missing?"
         )
         raise OperatorError(msg)
-    return list(outputs)
+    return [*map(copy_output, outputs)] if copied else list(outputs)
 
 
 def routes(kind: Split, item: Any) -> tuple[int, ...]:

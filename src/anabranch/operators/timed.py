@@ -14,19 +14,19 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from anabranch.errors import LateItemError
-from anabranch.operators.clock import InOrder, Timing
-from anabranch.operators.custom import Apply, ApplyKernel, Operator, timers_of
-from anabranch.operators.getters import attribute_getter
-from anabranch.operators.join import LEFT, Join, make_pairs
-from anabranch.operators.kernel import Kernel, Outputs, State
-from anabranch.operators.stateless import finite
-from anabranch.operators.timescale import (
+from anabranch.operators.clock import (
+    InOrder,
     Scale,
+    Timing,
     measure,
     restore,
     scale_of,
     span_on,
 )
+from anabranch.operators.custom import ApplyKernel, Operator, timers_of
+from anabranch.operators.getters import attribute_getter
+from anabranch.operators.join import LEFT, Join, make_pairs
+from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.windows import Aggregate, Bounded, Window, summary_of
 
 
@@ -100,8 +100,9 @@ class PlainTimed(Timed):
 class OperatorTimed(PlainTimed):
     """An `Operator` class with timers; the state is the user's instance."""
 
-    def __init__(self, kind: Apply) -> None:
-        super().__init__(ApplyKernel(kind))
+    def __init__(self, kernel: ApplyKernel) -> None:
+        super().__init__(kernel)
+        self._collect = kernel.collect
 
     def find_due(self, state: Operator, scale: Scale) -> Any | None:
         return min(_measure_all(timers_of(state), scale), default=None)
@@ -109,7 +110,7 @@ class OperatorTimed(PlainTimed):
     def fire(self, state: Operator, time: Any, scale: Scale) -> Outputs:
         value = _measure_all(timers_of(state), scale)[time]
         del timers_of(state)[value]
-        return finite(state.on_time(value), state.on_time)
+        return self._collect(state.on_time(value), state.on_time)
 
     def fires_at_end(self, state: Operator, time: Any, scale: Scale) -> bool:
         timers = timers_of(state)

@@ -19,11 +19,16 @@ from typing import Any, ClassVar, Literal
 
 from anabranch.errors import LateItemError
 from anabranch.graph.graph import Op
-from anabranch.graph.kind import Kind, UserCode
-from anabranch.graph.traits import ANY, AT_MOST_ONE, Traits, keep_by_key, keep_one_state
-from anabranch.operators.getters import attribute_getter
-from anabranch.operators.kernel import Kernel, Outputs, State
-from anabranch.operators.timescale import (
+from anabranch.graph.kind import (
+    ANY,
+    AT_MOST_ONE,
+    Kind,
+    Traits,
+    UserCode,
+    keep_by_key,
+    keep_one_state,
+)
+from anabranch.operators.clock import (
     UNITS,
     Duration,
     Scale,
@@ -34,6 +39,8 @@ from anabranch.operators.timescale import (
     scale_of,
     span_on,
 )
+from anabranch.operators.getters import attribute_getter
+from anabranch.operators.kernel import Kernel, Outputs, State
 
 Late = Literal["error", "drop", "current"]
 

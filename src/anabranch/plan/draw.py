@@ -274,7 +274,7 @@ def draw_svg(graph: Graph, plan: Plan) -> str:
 
     >>> from anabranch.graph.graph import Op
     >>> from anabranch.graph.kind import Kind
-    >>> from anabranch.graph.traits import Push
+    >>> from anabranch.graph.kind import Push
     >>> alone = PlanOperator("a", "stateless", (), 1, Push(1, 1), None, ())
     >>> svg = draw_svg(Graph((Op("a", Kind()),)), Plan((alone,), (), (), (), ()))
     >>> svg.startswith("<svg "), ">a</text>" in svg

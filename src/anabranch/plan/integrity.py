@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from anabranch.errors import PlanError
-from anabranch.graph.graph import Graph, Op, name_stream, streams_into, streams_out_of
-from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.graph.traits import Push
+from anabranch.graph.graph import Graph, name_stream, streams_into, streams_out_of
+from anabranch.graph.kind import Push, SinkKind, SourceKind
 from anabranch.operators.blocks import Block
 from anabranch.operators.clock import EventTime, keeps_clock
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.rates import find_paired
+from anabranch.operators.sinks import is_unordered
 from anabranch.operators.stateless import Map
 from anabranch.operators.window_parts import why_not_in_parts
 from anabranch.operators.windows import Aggregate
@@ -319,12 +319,12 @@ def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
             yield f"{region.name} ends with {ops[-1].name} but {region.last_joint}"
         if reads and streams_into(look.graph, region.operators):
             yield f"{region.name} reads a source, and takes in another stream"
-        ordered = [name for name in written if not _is_unordered(look.graph[name])]
+        ordered = [name for name in written if not is_unordered(look.graph[name])]
         if ordered and region.ordering != "contiguous":
             yield f"{region.name} writes {ordered[0]}, but not in contiguous parts"
         leaving = streams_out_of(look.graph, region.operators)
         asked = [
-            e for e in leaving if not _is_unordered(look.graph[e.consumer.operator])
+            e for e in leaving if not is_unordered(look.graph[e.consumer.operator])
         ]
         if region.ordering == "none" and (ordered or asked or not (ends or leaving)):
             yield f"{region.name} has no order, although a consumer needs it"
@@ -338,10 +338,6 @@ def _joints_fit_their_neighbours(look: _Look) -> Iterator[str]:
         waits = region.period > 1 and region.last_joint == "merge"  # with one replica
         if (region.last_joint == "shuffle") != feeds_shuffle and not waits:
             yield f"{region.name} ends with {region.last_joint}; {after} is after it"
-
-
-def _is_unordered(op: Op) -> bool:
-    return isinstance(op.kind, SinkKind) and bool(getattr(op.kind, "unordered", False))
 
 
 def _orderings_are_safe(look: _Look) -> Iterator[str]:

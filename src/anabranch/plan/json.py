@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anabranch.errors import PlanError
-from anabranch.graph.traits import Push
+from anabranch.graph.kind import Push
 from anabranch.plan.plan import (
     ArrayColumn,
     ArrayKernel,

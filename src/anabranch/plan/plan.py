@@ -10,11 +10,11 @@ replicas of regions. The control layer decides about it, and engines put it into
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from anabranch.graph.traits import Push
+from anabranch.graph.kind import Push
 from anabranch.plan.column_kernels import ColumnKernel
 
 Scope = Literal["global", "outer variable"]
@@ -253,3 +253,24 @@ class Arrangement:
         ports = ", ".join(sorted(self.ports)) or "none"
         wide = "".join(f"; {n} replicas for {name}" for name, n in self.degrees)
         return f"threaded ports: {ports}{wide}"
+
+
+def find_beside(
+    streams: Iterable[tuple[str, str]], region_of: Mapping[str, str], heads: set[str]
+) -> dict[str, list[str]]:
+    """Return the threads that carry positions if a thread of a region does.
+
+    All of its region, which has one ordering, and the regions that it shuffles to:
+    items are not renumbered. A thread has the name of its first operator (`heads`).
+
+    >>> find_beside([("a", "b")], {"a": "r0", "b": "r1"}, {"a", "b"})["a"]
+    ['a', 'b']
+    """
+    inside: dict[str, list[str]] = {}
+    for name in sorted(heads & region_of.keys()):
+        inside.setdefault(region_of[name], []).append(name)
+    beside = {name: list(names) for names in inside.values() for name in names}
+    for producer, consumer in streams:
+        if producer in region_of and consumer in region_of:
+            beside[producer].append(consumer)
+    return beside

@@ -16,13 +16,15 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import PlanError
 from anabranch.graph.declarations import declaration_of
-from anabranch.graph.graph import Graph, Op
-from anabranch.graph.kind import Kind, SinkKind, SourceKind
-from anabranch.graph.traits import (
+from anabranch.graph.graph import Graph, Op, descendants
+from anabranch.graph.kind import (
     ANY,
     Cause,
     Evidence,
+    Kind,
     Push,
+    SinkKind,
+    SourceKind,
     Trait,
     Traits,
     keep_one_state,
@@ -32,7 +34,7 @@ from anabranch.graph.types import fields_of, parameter_type
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.iterate import Iterate
-from anabranch.operators.lookup import Lookup
+from anabranch.operators.join import Lookup
 from anabranch.operators.sinks import WriteSink
 from anabranch.operators.sources import FromIterable, Generate, Offered, ReadSource
 from anabranch.operators.stateless import (
@@ -57,7 +59,13 @@ from anabranch.python.arrivals import (
 )
 from anabranch.python.forwards import forwards_of
 from anabranch.python.lifted_state import find_lift
-from anabranch.python.objects import CALLABLES, is_scalar, is_scalar_type, is_users_code
+from anabranch.python.objects import (
+    CALLABLES,
+    is_instance_of_users,
+    is_scalar,
+    is_scalar_type,
+    is_users_code,
+)
 from anabranch.python.purity import (
     Code,
     Use,
@@ -142,6 +150,8 @@ def analyze_program(
         )
         for op in graph
     }
+    for name in _find_copied(graph, verdicts.findings):
+        traits[name] = replace(traits[name], copied=True)
     for op in graph:
         if _has_state_of_its_own(op, traits[op.name]):
             lift = find_lift(op, verdicts.findings[op.name], verdicts.sharing)
@@ -149,6 +159,36 @@ def analyze_program(
                 traits[op.name], lifted=lift.places, not_lifted=lift.why_not
             )
     return Analysis(traits, verdicts.sharing)
+
+
+def _find_copied(graph: Graph, found: Mapping[str, list[Findings]]) -> Iterator[str]:
+    """Yield the operators whose outputs must be copied to stay as they were given.
+
+    They keep an output and change it later, or another operator changes it. What is
+    declared to hold only scalars cannot change.
+    """
+    for op in graph:
+        if not _can_change(arrival_by_annotation(op.type)):
+            continue
+        if isinstance(op.kind, FromIterable):
+            if is_instance_of_users(op.kind.items):
+                yield op.name
+        elif isinstance(op.kind, Map):
+            if any(one.changes_shared for one in found[op.name]):
+                yield op.name
+        elif isinstance(op.kind, Scan | Apply | FlatMap | Generate | ReadSource) and (
+            any(one.changes_given for one in found[op.name])
+            or (
+                any(one.keeps_given for one in found[op.name])
+                and any(
+                    effect.text.endswith(CHANGES_INPUT)
+                    for name in descendants(graph, op.name)
+                    for one in found[name]
+                    for effect in one.effects
+                )
+            )
+        ):
+            yield op.name
 
 
 def _has_state_of_its_own(op: Op, traits: Traits) -> bool:
@@ -266,6 +306,8 @@ def findings_of_connector(universe: Universe, kind: Kind) -> list[Findings]:
             visited=each.visited,
             runs_anything=bool(each.calls_anyone or each.writes_anything),
             connector=True,
+            keeps_given=each.keeps_given and isinstance(kind, ReadSource),
+            changes_given=each.changes_given and isinstance(kind, ReadSource),
         )
         for each in found
     ]
@@ -307,7 +349,7 @@ def roots_of(graph: Graph) -> Iterator[Any]:
         if isinstance(op.kind, FromIterable) and isinstance(
             op.kind.items, list | tuple
         ):
-            yield from {type(item) for item in op.kind.items}
+            yield from set(map(type, op.kind.items))
         if isinstance(op.kind, Iterate):
             yield from roots_of(op.kind.body)
 

@@ -11,9 +11,12 @@ from __future__ import annotations
 import contextlib
 import enum
 import itertools
+import math
 import types
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -87,7 +90,8 @@ def look_into(items: Sequence[Any]) -> Arrival:
     top: set[type] = set(map(type, items))
     nans: list[int] = []
     if all(map(is_scalar_type, top)):
-        nans += _nans(float, items) if float in top else ()
+        if float in top:
+            nans += _nans(items) if len(top) == 1 else _find_nans(items)
         return arrival_of(top)._replace(nans=len(nans) > len({*nans}))
     found = NOBODY
     seen: dict[int, Any] = {}
@@ -96,11 +100,14 @@ def look_into(items: Sequence[Any]) -> Arrival:
     return found._replace(top=frozenset(top), nans=len(nans) > len({*nans}))
 
 
-def _nans(kind: type, objects: Sequence[Any]) -> Iterable[int]:
-    """Return the identities of the NaNs among objects, once per occurrence."""
-    if kind is not float:
-        return ()
-    return [id(x) for x in objects if x != x]  # noqa: PLR0124 - the test for NaN
+def _nans(floats: Sequence[float]) -> Iterable[int]:
+    """Return the identities of the NaNs among floats, once per occurrence."""
+    # A NaN makes the sum one.
+    return _find_nans(floats) if math.isnan(sum(floats)) else ()
+
+
+def _find_nans(scalars: Sequence[Any]) -> list[int]:
+    return [id(x) for x in scalars if x != x]  # noqa: PLR0124 - the test for NaN
 
 
 def _look_deeply(
@@ -116,19 +123,69 @@ def _look_deeply(
         for kind in kinds:
             if _is_closed(kind) and kind is not float:
                 continue
-            same = level if len(kinds) == 1 else [o for o in level if type(o) is kind]
+            same: Sequence[Any] = level
+            if len(kinds) > 1:
+                same = [o for o in level if type(o) is kind]
             if kind is float:
-                nans += _nans(kind, same)
+                nans += _nans(same)
                 continue
             if not issubclass(kind, tuple | frozenset):  # these are acyclic
                 new = {id(each): each for each in same if id(each) not in seen}
                 seen.update(new)
                 same = [*new.values()]
+            columns = _columns(kind, same) if same else None
+            if columns is not None:
+                for column in columns:
+                    parts += _keep_open(column, found, nans)
+                continue
             inside = _parts(kind, same) if same else ()
             complete = complete and inside is not None
             parts.extend(inside or ())
         level = parts
     return arrival_of(found, complete=complete)
+
+
+_Column: TypeAlias = Callable[[], Iterable[Any]]  # an attribute of all objects
+
+
+def _columns(kind: type, objects: Sequence[Any]) -> list[_Column] | None:
+    """Return the parts of objects of one form, attribute by attribute, else None.
+
+    Most items are records: named tuples, or dataclasses with the same attributes. An
+    attribute usually has one type in all of them, and is then done with at once.
+    """
+    held: Sequence[Any] = objects
+    if issubclass(kind, tuple):
+        if kind.__getitem__ is not tuple.__getitem__ or kind.__dictoffset__:
+            return None
+        places: Iterable[Any] = range(tuple.__len__(objects[0]))
+        own_length = kind.__len__ is tuple.__len__
+        lengths = set(map(len if own_length else tuple.__len__, objects))
+    elif is_users_class(kind) and kind.__dictoffset__:
+        if issubclass(kind, CONTAINERS):
+            return None
+        held = [object.__getattribute__(each, "__dict__") for each in objects]
+        places = [*held[0]]
+        lengths = {0} if len(set(map(tuple, held))) == 1 else {0, 1}
+    else:
+        return None
+    if len(lengths) > 1 or _slots(kind):
+        return None
+    return [partial(map, itemgetter(place), held) for place in places]
+
+
+def _keep_open(column: _Column, found: set[type], nans: list[int]) -> Iterable[Any]:
+    """Note the types of objects that contain nothing; return the objects if others
+    do.
+    """
+    kinds = set(map(type, column()))
+    if not all(map(_is_closed, kinds)):
+        return column()
+    found |= kinds
+    if float in kinds:
+        floats = (o for o in column() if type(o) is float)
+        nans += _nans([*column()] if len(kinds) == 1 else [*floats])
+    return ()
 
 
 def find_held(items: Sequence[Any], identities: Collection[int]) -> list[Any]:

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.graph.graph import Op
-from anabranch.graph.traits import Evidence
+from anabranch.graph.kind import Evidence
 from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Scan
-from anabranch.operators.join import Join
-from anabranch.operators.lookup import Lookup
+from anabranch.operators.join import Join, Lookup
 from anabranch.operators.stateless import Barrier, FlatMap, Map
 from anabranch.operators.windows import Aggregate
 from anabranch.python import ir

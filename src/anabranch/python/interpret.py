@@ -77,6 +77,7 @@ from anabranch.python.values import (
     Value,
     join,
 )
+from anabranch.python.yields import find_kept
 
 
 def _construct(
@@ -91,6 +92,18 @@ def _construct(
     if type(cls).__call__ is not type.__call__:
         return note_unknown(run, f"{here.callee} has a metaclass", here)
     made = make_fresh(run, here, cls)
+    changed = made.site in run.changed_sites
+    root = _run_constructors(run, made, args, here)
+    if not changed:  # nobody had it while it was being constructed
+        run.changed_sites.discard(made.site)
+    return root
+
+
+def _run_constructors(
+    run: AbstractInterpreter, made: Fresh, args: Arguments, here: Here
+) -> Value:
+    """Construct a new object; return the values it may be."""
+    cls = made.type
     _fill_fields(run, made, cls, args)
     _fill_defaults(run, made, cls, here)
     root: Value = frozenset([made])
@@ -417,9 +430,18 @@ class CallFollower(AbstractInterpreter):
                 before = self.progress
                 execute(self, frame.code.body, frame)
             frame.finished_at = before
+            self._keep(frame)
             self.changed_sites = outer
             del self._active[identity]
         self.changed_sites |= frame.changed_sites
+
+    def _keep(self, frame: Frame) -> None:
+        """Record what a generator still reaches after it has yielded."""
+        if frame.code.generator:
+            for load in find_kept(frame.code):
+                self.kept |= frame.registers.get(load.target, NOTHING)
+            for name in frame.code.captured:
+                self.kept |= frame.variables.get(name, NOTHING)
 
     def _result(self, inner: Frame) -> Value:
         if not inner.code.generator:

@@ -94,6 +94,7 @@ ADVICE = "; say @ab.declare(state=...) on it or ab.trust(...) its package if it 
 _KEYS: type = type({}.keys())
 _VALUES: type = type({}.values())
 _ITEMS: type = type({}.items())
+_VIEWS = ("keys", "values", "items")
 _GIVES_TEXTS = frozenset(
     ["split", "rsplit", "splitlines", "findall", "groups", "rpartition"]
 )
@@ -471,6 +472,7 @@ def _find_result(
     elif kind is _VALUES:
         held = values
     run.heap.put(fresh.site, ELEMENTS, held)
+    run.heap.put(fresh.site, "mapping", frozenset([owner] if name in _VIEWS else ()))
     if (name in _ALWAYS_FRESH and not _may_leave(name, args)) or kind is _VALUES:
         return frozenset([fresh])
     if isinstance(owner, Fresh):

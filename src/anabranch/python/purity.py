@@ -23,8 +23,7 @@ from anabranch.graph.types import fields_of
 from anabranch.operators.clock import EventTime, InOrder
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.getters import KeyFunction
-from anabranch.operators.join import Join
-from anabranch.operators.lookup import Lookup
+from anabranch.operators.join import Join, Lookup
 from anabranch.operators.stateless import Barrier, Merge
 from anabranch.operators.windows import Aggregate, Window
 from anabranch.python import ir
@@ -56,6 +55,7 @@ from anabranch.python.objects import (
     holds_set,
     is_instance_of_users,
     is_scalar,
+    is_scalar_type,
     is_users_class,
     is_users_code,
     reducer_of,
@@ -75,6 +75,7 @@ from anabranch.python.source import (
 from anabranch.python.steps import iterate, run_implicit, run_unpacking
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
+    CHANGES_INPUT,
     ELEMENTS,
     NOTHING,
     AbstractInterpreter,
@@ -86,6 +87,7 @@ from anabranch.python.values import (
     Fresh,
     Here,
     InputPart,
+    Lost,
     Method,
     Place,
     Plain,
@@ -228,7 +230,94 @@ def findings_of_function(universe: Universe, code: Code) -> Findings:
     run, result = follow_call(universe, code.function, Arguments(items, rest=rest))
     given = _use_result(run, code.function, result, code.use)
     run.found.gives = departing(run, given)
+    lazy = _find_lazy(result, given) if code.use == "each" else NOTHING
+    _note_kept(run, given, lazy)
     return run.found
+
+
+_EAGER = (list, tuple, dict, set, frozenset, collections.deque, types.GeneratorType)
+
+
+def _find_lazy(result: Value, given: Value) -> Value:
+    """Return the elements of an iterator that makes them one by one, as `map` does.
+
+    Those of a generator are known from its names.
+    """
+    lazy = frozenset(
+        root
+        for root in result
+        if not (isinstance(root, Fresh) and root.type in _EAGER)
+        and not isinstance(root, Plain | Existing | InputPart)
+    )
+    return given | lazy if lazy else NOTHING
+
+
+def _note_kept(  # noqa: C901, PLR0912 - one case for each kind of value
+    run: AbstractInterpreter, given: Value, held: Value
+) -> None:
+    """Record whether an operator may keep what it gives, and change it later."""
+    found = run.found
+    within = find_reachable(run, held | run.kept)
+    changing = [root for root in within if _may_change(run, root)]
+    foreign = any(not _has_no_views(root) for root in changing)
+    changes_input = any(e.text.endswith(CHANGES_INPUT) for e in found.effects)
+    for root in find_operands(run, given):
+        match root:
+            case Plain(None):  # perhaps a row of an array
+                changes = foreign
+            case Fresh(_, kind) if _is_immutable(kind):
+                continue
+            case Fresh() if _has_no_views(root):
+                if root not in within:
+                    continue
+                changes = root in changing
+            case Fresh() | Lost(made=True):  # perhaps a view of something else
+                changes = bool(changing)
+            case InputPart() if any(isinstance(one, InputPart) for one in within):
+                changes = changes_input
+            case Lost():
+                changes = True
+            case Method(owner=owner) | BoundMethod(owner=owner):
+                changes = owner in changing
+            case Existing(obj=obj) if not isinstance(
+                obj, (*CALLABLES, types.ModuleType)
+            ):
+                changes = id(obj) in found.changes
+            case SharedPart(target=target):
+                changes = target in found.changes
+            case _:
+                continue
+        found.keeps_given = True
+        found.changes_given = found.changes_given or changes
+        if changes and isinstance(root, Existing | SharedPart):
+            found.changes_shared = True
+
+
+def _has_no_views(root: Root) -> bool:
+    """Tell whether an object shares its memory with no other, as a row of an array
+    does.
+    """
+    kind = root.type if isinstance(root, Fresh) else None
+    return _is_plain_object(root) and (kind in _COPIED or is_users_class(kind))
+
+
+def _may_change(run: AbstractInterpreter, root: Root) -> bool:
+    """Tell whether an object that was made here may be changed."""
+    if not isinstance(root, Fresh) or _is_immutable(root.type):
+        return False
+    unknown = any(e.kind == "unknown" for e in run.found.effects)
+    return (
+        unknown
+        or bool(run.found.writes_anything)
+        or root.site in run.changed_sites
+        or root.site in run.opaque_sites
+    )
+
+
+def _is_immutable(kind: Any) -> bool:
+    return isinstance(kind, type) and (
+        is_scalar_type(kind) or issubclass(kind, tuple | frozenset)
+    )
 
 
 def _use_result(
@@ -268,6 +357,7 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
         if later == state:
             outputs = _parts_at(run, given, 1)
             run.found.gives = departing(run, outputs)
+            _note_kept(run, outputs, state)
             return run.found
         state = later
 
@@ -290,6 +380,13 @@ def _copy_of(run: AbstractInterpreter, obj: Any, place: tuple[Any, ...]) -> Valu
         here = outermost(obj)
         return read_existing(run, obj, "a part of initial", here)
     made = Fresh(run.heap.site(place), type(obj))
+    names: Any = getattr(type(obj), "_fields", None)
+    if isinstance(obj, tuple) and names is not None:
+        for name, each in zip(names, tuple.__iter__(obj), strict=False):
+            part = _copy_of(run, each, (*place, name))
+            run.heap.put(made.site, name, part)
+            run.heap.put(made.site, ELEMENTS, part)
+        return frozenset([made])
     held = contents(obj) if type(obj) in _COPIED else None
     if held is None:
         run.heap.put(made.site, ELEMENTS, frozenset([Fresh(made.site)]))
@@ -336,6 +433,7 @@ def findings_of_operator(universe: Universe, kind: Apply, item: Any) -> Findings
             if name != "setup":
                 outputs |= iterate(run, result, here)
     run.found.gives = departing(run, outputs)
+    _note_kept(run, outputs, instance)
     ends = kind.overrides("punctuation") or kind.overrides("finish")
     if not ends and not run.found.effects:
         run.found.keeps_nothing = _keeps_nothing(

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.graph.graph import Op
-from anabranch.graph.traits import Evidence, Push
+from anabranch.graph.kind import Evidence, Push
 from anabranch.operators.custom import Apply
 from anabranch.operators.stateless import FlatMap
 from anabranch.python import ir

@@ -207,7 +207,8 @@ def _list_elements_of(
     match root:
         case Fresh(site):
             ran = _run_access(run, root, here, key)
-            return run.heap.elements(site) | ran
+            rows = {root} if root.type is np.ndarray else ()  # views of it
+            return (run.heap.elements(site) | ran).union(rows)
         case InputPart(kind):
             ran = _run_access(run, root, here, key)
             return ran.union(parts_of_annotation(kind, run.universe))

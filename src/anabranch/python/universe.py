@@ -139,7 +139,7 @@ class Universe:
             id(function): function
             for cls in (self.classes if classes is None else classes)
             for base in cls.__mro__
-            for raw in vars(base).values()
+            for raw in list(vars(base).values())
             if isinstance(raw, property)
             and isinstance(function := raw.fget, types.FunctionType)
         }
@@ -211,7 +211,7 @@ def _functions_of(classes: Iterable[type]) -> dict[str, list[types.FunctionType]
     found: dict[str, dict[types.FunctionType, None]] = {}
     for cls in classes:
         for base in cls.__mro__:
-            for name, raw in vars(base).items():
+            for name, raw in list(vars(base).items()):
                 function = function_in(raw)
                 if not isinstance(function, types.FunctionType):
                     continue
@@ -236,7 +236,7 @@ def _find_patched_part(package: str) -> str | None:
             if _is_users_function(value):
                 return f"{name}.{key}"
             if isinstance(value, type) and value.__module__ == name:
-                for inner, raw in vars(value).items():
+                for inner, raw in list(vars(value).items()):  # another thread may add
                     if _is_users_function(function_in(raw)):
                         return f"{name}.{key}.{inner}"
     return None
@@ -313,7 +313,7 @@ def files_of_globals(names: dict[str, Any]) -> list[SourceFile]:
 
 
 def _functions_in(value: Any) -> Iterator[types.FunctionType]:
-    raws = vars(value).values() if isinstance(value, type) else (value,)
+    raws = list(vars(value).values()) if isinstance(value, type) else (value,)
     for raw in raws:
         function = function_in(raw)
         if isinstance(function, types.FunctionType):

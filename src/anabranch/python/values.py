@@ -359,6 +359,9 @@ class Findings:
     gives: Arrival = NOBODY  # the types of its outputs
     hands_on: dict[int, Any] = field(default_factory=dict)  # objects that outlive calls
     keeps_nothing: bool = False  # an `Operator` unchanged after each item
+    keeps_given: bool = False  # an output may be part of what it keeps
+    changes_given: bool = False  # and may be changed later
+    changes_shared: bool = False  # an output outlives the call, and may be changed
     orders_items: bool = False  # it depends on the order of a set it is given
     rebinds: dict[tuple[str, int], Place] = field(default_factory=dict)
     resources: dict[str, Place] = field(default_factory=dict)
@@ -429,6 +432,7 @@ class AbstractInterpreter(ABC):
     changed_sites: set[int] = field(default_factory=set)  # of objects made here
     opaque_sites: set[int] = field(default_factory=set)  # unknown
     unordered_sites: set[int] = field(default_factory=set)  # sets made of sets
+    kept: Value = NOTHING  # what generators still reach of what they have yielded
     rounding: set[Instruction] = field(default_factory=set)  # sums that reveal an order
     passed_on: set[tuple[Instruction, Root]] = field(default_factory=set)
     getters: dict[Instruction, Any] = field(default_factory=dict)

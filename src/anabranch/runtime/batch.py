@@ -20,6 +20,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
+from anabranch.runtime.handover import Handover
+
 Column: TypeAlias = Sequence[int]  # one component of each item's position
 
 
@@ -58,6 +62,58 @@ class TableItems(Sequence[Any]):
         self._items.clear()
         self.table = self.table.slice(0, 0)
         self._count = 0
+
+
+class ArrayItems(Sequence[Any]):
+    """Items held as arrays of numbers, one for each attribute; objects on demand.
+
+    `make` returns the items of arrays. So arrays that one compiled element gives, the
+    next one takes, also in another thread. Nobody changes them.
+    """
+
+    def __init__(
+        self, arrays: Sequence[Any], make: Callable[[Sequence[Any]], list[Any]]
+    ) -> None:
+        self.arrays = arrays
+        self.make = make
+        self._listed: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return ArrayItems([array[place] for array in self.arrays], self.make)
+        return self._items[place]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    @property
+    def _items(self) -> list[Any]:
+        if self._listed is None:
+            self._listed = self.make(self.arrays)
+        return self._listed
+
+    def clear(self) -> None:
+        """Drop the items; iteration over them ends."""
+        self._items.clear()
+        self.arrays = [array[:0] for array in self.arrays]
+
+    @classmethod
+    def join(cls, parts: Sequence[Any]) -> ArrayItems | None:
+        """Return several as one; None if one of them is a list, or of another kind."""
+        first = parts[0]
+        if not isinstance(first, ArrayItems):
+            return None
+        kinds = [array.dtype for array in first.arrays]
+        for part in parts:
+            if not isinstance(part, ArrayItems) or part.make != first.make:
+                return None
+            if kinds != [array.dtype for array in part.arrays]:
+                return None
+        columns = zip(*(part.arrays for part in parts), strict=True)
+        return cls([np.concatenate(column) for column in columns], first.make)
 
 
 _KEPT_ITEMS = 1 << 18  # more than are ever in flight in a region
@@ -244,9 +300,10 @@ class Batch:
     """Items in order, with columns of positions where these are needed.
 
     `entries[i]` is the stream by which item i came, if several lead here. Items that
-    only kernels and files see are `TableItems`, not a list. The `ledger` maps positions
-    to source items, or the positions `known` without being carried. `failed` is the
-    item that a sink failed on.
+    only kernels and files see are `TableItems` or `ArrayItems`, not a list. The
+    `ledger` maps positions to source items, or the positions `known` without being
+    carried. `failed` is the item that a sink failed on. A batch with a `handover` has
+    no items, and is never joined with another.
     """
 
     items: list[Any]
@@ -257,6 +314,7 @@ class Batch:
     known: list[Column] | None = None
     ledger: Ledger | None = None
     failed: int | None = None
+    handover: Handover | None = None
 
     def __len__(self) -> int:
         return len(self.items)
@@ -346,8 +404,11 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
     if columns is None and len(ledgers) == 1 and all(b.known for b in filled):
         parts = zip(*(b.known for b in filled if b.known), strict=True)
         known = [_chain(part) for part in parts]
+    items: Any = ArrayItems.join([b.items for b in filled]) if filled else []
+    if items is None:
+        items = [item for batch in filled for item in batch.items]
     return Batch(
-        items=[item for batch in filled for item in batch.items],
+        items=items,
         columns=columns,
         mark=last_mark(batches),
         origin=origin,

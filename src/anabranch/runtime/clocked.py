@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import copy
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from anabranch.graph.graph import Op
-from anabranch.operators.clock import Advance, InOrder, Timing
-from anabranch.operators.custom import Apply
+from anabranch.operators.clock import (
+    Advance,
+    InOrder,
+    Scale,
+    Timing,
+    describe_scale,
+    measure,
+    scale_of,
+    span_on,
+)
+from anabranch.operators.custom import Apply, ApplyKernel
 from anabranch.operators.getters import attribute_getter, key_getter
 from anabranch.operators.join import Join
 from anabranch.operators.kernel import Kernel, Outputs, State, Turn
@@ -30,13 +39,6 @@ from anabranch.operators.timed import (
     Timed,
     TimeWindows,
     TumblingWindows,
-)
-from anabranch.operators.timescale import (
-    Scale,
-    describe_scale,
-    measure,
-    scale_of,
-    span_on,
 )
 from anabranch.operators.windows import Aggregate
 from anabranch.runtime.keys import in_key_order, key_bytes, key_rank
@@ -218,7 +220,7 @@ class ClockedKernel(Kernel):
             yield Turn(None, (), partial(_refuse_scale, sign.scale, state["scale"]))
             return
         state["clocks"][port] = sign.time
-        clock = _find_clock(state)
+        clock = find_clock(state)
         if clock is None or clock == state["reached"]:
             return
         state["reached"] = clock
@@ -358,7 +360,7 @@ def join_states(states: Sequence[State]) -> State:
 _BY_KEY = ("keys", "last", "due", "ends")
 
 
-def _find_clock(state: State) -> Any | None:
+def find_clock(state: Mapping[str, Any]) -> Any | None:
     """Return the clock: the minimum over the inputs, once each of them has one.
 
     Idle inputs do not count; when they resume, the clock stays where it is.
@@ -380,7 +382,7 @@ def _make_timed(op: Op, timing: Timing, kernel: Callable[[], Kernel]) -> Timed:
             tumbling = window.every is None or window.every == window.time
             return TumblingWindows(kind) if tumbling else TimeWindows(kind)
         case Apply() as kind if kind.overrides("on_time"):
-            return OperatorTimed(kind)
+            return OperatorTimed(ApplyKernel(kind, copied=op.copied))
         case InOrder() as kind:
             return ItemsInOrder(kind)
         case Join() as kind if kind.within is not None:

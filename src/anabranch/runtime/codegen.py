@@ -17,9 +17,13 @@ these comments enabled, the text counts the items of each stream (see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
@@ -41,6 +45,16 @@ def find_punctuated_operators(graph: Graph) -> frozenset[str]:
     >>> sorted(find_punctuated_operators(build_graph([marked.to_list()])))
     ['mark', 'next']
     """
+    if graph not in _punctuated:
+        _punctuated[graph] = _find_punctuated(graph)
+    return _punctuated[graph]
+
+
+# Each program of a graph asks.
+_punctuated: WeakKeyDictionary[Graph, frozenset[str]] = WeakKeyDictionary()
+
+
+def _find_punctuated(graph: Graph) -> frozenset[str]:
     found: set[str] = set()
     for op in graph:
         if isinstance(op.kind, SourceKind | SinkKind):
@@ -105,7 +119,22 @@ def write_program(
     """Return the fused program of `operators`; a `resilient` one survives errors."""
     inside = tuple(operators)
     writer = _ProgramWriter(graph, inside, entries, positions, resilient)
-    return writer.write()
+    with _deep_enough(len(inside)):
+        return writer.write()
+
+
+_FRAMES = 8  # of the writer, for each operator of a chain
+
+
+@contextmanager
+def _deep_enough(operators: int) -> Iterator[None]:
+    """Let the writer descend along a chain of so many operators."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _FRAMES * operators + 1000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @dataclass(frozen=True)
@@ -115,6 +144,12 @@ class _Place:
     depth: int
     item: str
     position: tuple[str, ...]
+
+
+def _prolific(op: Op) -> Any:
+    """Return the user's function or method that gives any number of outputs."""
+    code = op.kind.user_code[0].function
+    return getattr(code, "process", None) if isinstance(op.kind, Apply) else code
 
 
 class _ProgramWriter:
@@ -239,15 +274,15 @@ class _ProgramWriter:
         match op.kind:
             case Union():
                 self._emit(name, place)
-            case Map():
+            case Map() if not op.copied:
                 self._map(op, place)
             case Filter():
                 self._filter(op, place)
-            case FlatMap():
+            case FlatMap() if not op.copied:
                 self._call_prolific(op, self._use("f", op), place)
-            case Scan() if not self.resilient:
+            case Scan() if not self.resilient and not op.copied:
                 self._scan(op, place)
-            case Apply() if not self.resilient:
+            case Apply() if not self.resilient and not op.copied:
                 self._apply(op, place)
             case Aggregate(window=window) if (
                 window.count is not None and window.every is None and not self.resilient
@@ -312,7 +347,18 @@ class _ProgramWriter:
         self._call_prolific(op, f"{self._state(op, place)}.process", place)
 
     def _call_prolific(self, op: Op, function: str, place: _Place) -> None:
-        """Write the call of a function with any number of outputs."""
+        """Write the call of a function with any number of outputs.
+
+        All are made before the first goes on. A generator often gives none: then a loop
+        is faster than `list`, which prepares for some.
+        """
+        if not self.resilient and inspect.isgeneratorfunction(_prolific(op)):
+            made = self._variable("y")
+            self._step(op, f"{made} = []", place)
+            each = f"for z{made} in {function}({place.item}): {made}.append(z{made})"
+            self._step(op, each, place)
+            self._loop(op, made, place)
+            return
         outputs, check = self._variable("y"), self._use("finite", op)
         given = f"({outputs} := {function}({place.item})) is not None"
         refused = f"{check}({outputs}, {function})"

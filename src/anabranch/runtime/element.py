@@ -33,6 +33,7 @@ from typing import Any, NamedTuple, TypeAlias
 from anabranch.errors import EngineError, OperatorError
 from anabranch.graph.graph import Edge
 from anabranch.runtime.batch import (
+    ArrayItems,
     Batch,
     Column,
     EntryLedger,
@@ -96,6 +97,7 @@ def batch_that_fits(items: Sequence[Any]) -> int:
 
 
 _MOST = 8192
+_GROWTH = 4  # times as many items as in the batch before, at most
 _REMEMBERED = 5  # batches; such a short median follows a change and ignores an outlier
 _ON_CORE = 2.5  # times the budget, in CPU time, where a hand-over is expensive
 _BY_CLOCK = 5.0  # times the budget, in wall-clock time, at most
@@ -171,8 +173,8 @@ class Pace:
             core_s = _remember(self._recent_on_core_s, on_core_s / items)
             working = _ON_CORE * self._budget_s / max(core_s, 1e-9)
             fitting = max(fitting, min(working, _BY_CLOCK * self._budget_s / item_s))
-        # At most double: one lucky batch must not invite thousands of items.
-        self.limit = max(1, min(round(fitting), 2 * self.limit, self._most))
+        # One lucky batch must not invite thousands of items.
+        self.limit = max(1, min(round(fitting), _GROWTH * self.limit, self._most))
 
 
 def _remember(recent: deque[float], value: float) -> float:
@@ -182,6 +184,7 @@ def _remember(recent: deque[float], value: float) -> float:
 
 
 _FORGET = 0.3  # weight of the newest batch in the running mean
+_CHANGED = 1.25  # times the limit that the producers know: they are told
 
 Deliver: TypeAlias = Callable[[Batch], None]  # passes items to a sink
 
@@ -254,6 +257,7 @@ class Replica:
     broken: bool = False  # nothing from now on counts
     pace: Pace = field(default_factory=Pace)
     limit: int = 1
+    feeders: tuple[Replica, ...] = ()  # the replicas of its producers
     received: int = 0
     busy_s: float = 0.0  # time at work, by the wall clock
     given: dict[Edge, int] = field(default_factory=dict)  # number of outputs
@@ -264,6 +268,7 @@ class Replica:
     _batch: Batch | None = None  # current batch
     _left: Any = None  # iterator over its items
     _gains: dict[Edge, float] = field(default_factory=dict)  # outputs per item
+    _told: int = 1  # the limit at which its producers last adapted
 
     def run(self, batch: Batch) -> None:
         """Run a batch and send its outputs to the consumers."""
@@ -400,11 +405,13 @@ class Replica:
             )
 
     def _run_table(self, program: Program, batch: Batch, carried: Any) -> bool:
-        """Run a batch that is a table; False if it is none, or cannot run as one."""
+        """Run a batch of a table or of arrays; False if it is none, or cannot run so."""
         items: Any = batch.items
-        if not isinstance(items, TableItems) or batch.entries is not None:
+        if batch.entries is not None:
             return False
-        return program.run_table(items.table, carried)
+        if isinstance(items, TableItems):
+            return program.run_table(items.table, carried)
+        return isinstance(items, ArrayItems) and program.run_arrays(items, carried)
 
     def _rank(self, error: Exception) -> int:
         name = error.operator if isinstance(error, OperatorError) else None
@@ -451,7 +458,7 @@ class Replica:
         made = []
         for order, (edge, left) in enumerate(program.exits.items()):
             items = left.copy_items()
-            if edge in self.outlets:
+            if edge in self.outlets and not isinstance(items, ArrayItems):
                 items = list(items)
             one = Batch(items, None, mark, batch.origin)
             inputs: Sequence[int] | None = None
@@ -502,15 +509,25 @@ class Replica:
             self._gains[edge] = before + _FORGET * (outputs / inputs - before)
 
     def _adapt(self) -> None:
-        """Limit the batch size to what the consumers can take."""
+        """Limit the batch size to what the consumers can take.
+
+        Producers follow at once, and theirs: else, at the start of a long pipeline, the
+        limit would rise by one operator for each batch that goes through all of it. So
+        other threads call this, too; each attribute has one write, and the next batch
+        puts right what two of them get wrong.
+        """
         limit: float = self.pace.limit
         for edge, outlet in self.outlets.items():
             gain = self._gains.get(edge, 1.0)
             if limit * gain > outlet.appetite:
                 limit = outlet.appetite / gain
-        self.limit = max(1, int(limit))
+        self.limit = found = max(1, int(limit))
         if self.inlet is not None:
-            self.inlet.limit = self.limit
+            self.inlet.limit, self.inlet.measured = found, True
+        if not self._told / _CHANGED <= found <= self._told * _CHANGED:
+            self._told = found
+            for feeder in self.feeders:
+                feeder._adapt()  # noqa: SLF001 - one of us
 
     def _pass_unchanged(self, batch: Batch, count: int, *, partial: bool) -> Any:
         if partial and batch.columns is not None:

@@ -1,4 +1,11 @@
-"""Failures: items that an operator or a source cannot process."""
+"""Failures: items that an operator or a source cannot process.
+
+A failing program stops at the failure that one thread would have met first. A replica that fails on an item sends on the outputs of the items before it, and then a
+*break* in the place of the item. A break passes through merges like any item, so it is
+released after everything before it; its receiver stops there and passes it on. The
+first break to reach a sink is therefore the one that a single thread would have met
+first on the way to that sink; of the breaks that reach several sinks, the first counts.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +27,14 @@ from anabranch.errors import (
     EngineError,
     OperatorError,
     OutputError,
+    advise,
 )
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.paths import path_advice, plain_path, why_not_path
 from anabranch.graph.site import Site
 from anabranch.logs import log, logger_of
+from anabranch.operators.custom import Apply
+from anabranch.operators.stateless import FlatMap, describe_function
 
 _LOGGER = logger_of("runtime")
 END = "the end of the stream"
@@ -123,8 +133,8 @@ class DeadLetter:
             msg = (
                 f"the file of dead letters {self.target} must be writable; "
                 f"{error.strerror or error} (it was to note that {failure.operator!r} "
-                f"failed on {failure.where}); check the path, its permissions and the "
-                f"space on the disk"
+                f"failed on {failure.where}); "
+                + advise(error, "check the path, its permissions and the disk")
             )
             raise OutputError(msg) from error
 
@@ -236,7 +246,10 @@ def failure_of(
     raised, and stops the job whatever `on_error` says.
     """
     raise_own(error)
-    return Failure(op.name, op.site, item, where, error, place=place)
+    error = explain_outputs(op, explain_key(op, item, error))
+    failure = Failure(op.name, op.site, item, where, error, place=place)
+    refuse_lack_of_memory(failure)
+    return failure
 
 
 def name_place(graph: Graph, place: int | None) -> str:
@@ -263,7 +276,73 @@ def failure_at_end(op: Op, key: Any, error: Exception) -> Failure:
     """
     raise_own(error)
     own = key if op.keyed_by else None
-    return Failure(op.name, op.site, None, END, error, has_item=False, key=own)
+    failure = Failure(op.name, op.site, None, END, error, has_item=False, key=own)
+    refuse_lack_of_memory(failure)
+    return failure
+
+
+def explain_key(op: Op, item: Any, error: Exception) -> Exception:
+    """Return an error that names the key, if an item failed because of it.
+
+    >>> from anabranch.operators.custom import Scan
+    >>> op = Op("count", Scan(lambda n, item: (n + 1, n), 0), key=("tags",))
+    >>> explain_key(op, {"tags": ["a"]}, TypeError("unhashable type: 'list'"))
+    OperatorError("a key must be hashable; unhashable type: 'list' (key: tags); key by \
+a tuple or another value that does not change, such as tuple(...)")
+    """
+    names = op.keyed_by or getattr(op.kind, "on", ())
+    own = type(error) is TypeError and user_line(error) is None
+    if not (own and names and str(error).startswith("unhashable type")):
+        return error
+    values = [
+        f"{name} = {_short.repr(getattr(item, name))}" if hasattr(item, name) else name
+        for name in names
+    ]
+    told = OperatorError(
+        f"a key must be hashable; {error} (key: {', '.join(values)}); key by a tuple or "
+        f"another value that does not change, such as tuple(...)"
+    )
+    told.__cause__ = error
+    return told
+
+
+def explain_outputs(op: Op, error: Exception) -> Exception:
+    """Return an error that says what to return, if a function gave no iterable.
+
+    >>> from anabranch.operators.stateless import FlatMap
+    >>> op = Op("spread", FlatMap(lambda item: item))
+    >>> str(explain_outputs(op, TypeError("'int' object is not iterable"))).split("; ")[1]
+    "'int' object is not iterable"
+    """
+    if not isinstance(op.kind, FlatMap | Apply) or user_line(error) is not None:
+        return error
+    own = type(error) is TypeError and str(error).endswith("object is not iterable")
+    kind = op.kind
+    function = kind.operator.process if isinstance(kind, Apply) else kind.function
+    if not own or not hasattr(function, "__code__"):
+        return error
+    told = OperatorError(
+        f"{describe_function(function)} must give an iterable of outputs; {error}; "
+        f"return a list of outputs, or yield them (map takes a function that gives one)"
+    )
+    told.__cause__ = error
+    return told
+
+
+def refuse_lack_of_memory(failure: Failure) -> None:
+    """Stop the job, whatever `on_error` says, if an item failed for want of memory.
+
+    Another process would have had enough: to leave the item out would make the result
+    depend on the machine.
+    """
+    if isinstance(failure.error, MemoryError):
+        msg = (
+            f"an operator must have enough memory for its items; {failure.text}; allow "
+            f"the process more, or take a smaller degree= or epoch_items="
+        )
+        told = EngineError(msg)
+        told.place = failure.place
+        raise told from failure.error
 
 
 def raise_own(error: Exception) -> None:

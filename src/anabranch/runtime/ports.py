@@ -17,10 +17,12 @@ from collections import Counter, deque
 from typing import NamedTuple
 
 from anabranch.runtime.batch import Batch, join_batches
-from anabranch.runtime.ordering.merge import QueueMerge
+from anabranch.runtime.handover import Handover
+from anabranch.runtime.ordering.merge import QueueMerge, SingleQueue
 
 ENOUGH = 4  # batches that may wait in an inlet before its producers wait
 LITTLE = 2  # batches left when producers are woken: not at each of them
+LOOK_S = 0.05  # between two looks whether a program has failed
 
 
 class AbortedError(BaseException):
@@ -46,6 +48,7 @@ class Inlet:
     def __init__(self, merge: QueueMerge, *, threaded: bool) -> None:
         self.threaded = threaded
         self.limit = 1  # items released at a time
+        self.measured = False  # whether the limit is more than a guess
         self._merge = merge
         # something arrived since the merge last had nothing to release
         self._news = False
@@ -61,6 +64,16 @@ class Inlet:
         self._arrived = threading.Condition(self._lock)  # for the consuming thread
         self._room = threading.Condition(self._lock)  # for the producing threads
         self._wanting: Counter[int] = Counter()  # queue -> threads waiting for room
+
+    @property
+    def appetite(self) -> int:
+        """The number of items that its consumer takes at a time; at first, what fits."""
+        return self.limit if self.measured else ENOUGH * self.limit
+
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether items may come as arrays: no merge looks at single ones."""
+        return type(self._merge) is SingleQueue
 
     @property
     def waiting(self) -> int:
@@ -124,6 +137,12 @@ class Inlet:
                 self._room.wait()
             self._wanting[queue] -= 1
             self._check()
+
+    def await_states(self, handover: Handover) -> None:
+        """Wait until other replicas have given the states that a replica gets."""
+        while handover.must_wait and not handover.exchange.is_complete(LOOK_S):
+            with self._lock:
+                self._check()
 
     def poll(self) -> Batch | End | None:
         """Return the batch that is due, if any."""
@@ -190,6 +209,8 @@ class Inlet:
         taken: list[Batch] = []
         count = 0
         while self._ready and (not taken or count + len(self._ready[0]) <= limit):
+            if taken and (taken[-1].handover or self._ready[0].handover):
+                break
             taken.append(self._ready.popleft())
             count += len(taken[-1])
         batch = join_batches(taken)

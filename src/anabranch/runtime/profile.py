@@ -26,11 +26,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from anabranch.graph.graph import Edge, Graph, Input
 from anabranch.metrics.load import ThreadSamples
 from anabranch.metrics.pipeline import Route
+from anabranch.operators.custom import Scan
+from anabranch.operators.stateless import Map
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.program import Program
 
@@ -397,3 +400,36 @@ class OwnSampler:
         self._last_s = now_s
         self._looks += 1
         self._own_s += time.thread_time() - now_s
+
+
+def in_edges(graph: Graph, name: str) -> list[Edge]:
+    """Return the streams that lead to an operator, by port."""
+    return [
+        Edge(output, Input(name, port))
+        for port, output in enumerate(graph[name].inputs)
+    ]
+
+
+def fill_rates(
+    graph: Graph,
+    operators: Sequence[str],
+    rates: dict[Edge, float],
+    came: float,
+    shares: Mapping[Edge, float] = MappingProxyType({}),
+) -> None:
+    """Add the rates of the streams of an element, which `came` items per second enter.
+
+    Streams that lead to known ones through maps alone have the same rate, since maps
+    preserve the number of items. Others have their share of the items, if it is known;
+    else an operator is assumed to give one output per item.
+    """
+    for operator in reversed(operators):
+        (*out,) = (rates[e] for e in graph.out_edges(operator) if e in rates)
+        into = in_edges(graph, operator)
+        if isinstance(graph[operator].kind, Map | Scan) and out:
+            rates.setdefault(into[0], out[0])
+    for operator in operators:
+        taken = [rates[e] for e in in_edges(graph, operator) if e in rates]
+        for edge in graph.out_edges(operator):
+            given = sum(taken) if taken else came
+            rates.setdefault(edge, came * shares[edge] if edge in shares else given)

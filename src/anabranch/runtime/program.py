@@ -36,7 +36,7 @@ from anabranch.operators.getters import key_getter
 from anabranch.operators.kernel import Kernel, State, Turn
 from anabranch.operators.stateless import WINDOW, FlatMap, finite
 from anabranch.operators.windows import Aggregate, summary_of
-from anabranch.runtime.batch import TableItems
+from anabranch.runtime.batch import ArrayItems, TableItems
 from anabranch.runtime.codegen import Entry, write_program
 from anabranch.runtime.failures import (
     Failure,
@@ -78,10 +78,11 @@ class Exit:
 
     items: list[Any] = field(default_factory=list)
     positions: Columns = field(default_factory=list)
-    tables: list[TableItems] = field(default_factory=list)  # one at most, and no items
+    # one at most, and no items
+    tables: list[TableItems | ArrayItems] = field(default_factory=list)
 
     def copy_items(self) -> Any:
-        """Return the outputs, as a list or as a table."""
+        """Return the outputs, as a list, a table or arrays."""
         return self.tables[0] if self.tables else self.items[:]
 
     def clear(self) -> None:
@@ -153,6 +154,7 @@ class Program:
         self._kernels = kernels
         self._counts = [0] * len(text.streams)
         self._run = self._compile_text(text.source)
+        self.gives_arrays = False  # whether outputs may be `ArrayItems`, if of one exit
         self._run_counting: Callable[..., None] | None = None
         self._uncounted = 0  # items for which streams are still to be counted
         self.counted = 0  # input items of the counted batches
@@ -178,6 +180,10 @@ class Program:
 
     def run_table(self, table: Any, positions: Columns | None) -> bool:
         """Run the items of a table; False: nothing has happened, use `run`."""
+        return False
+
+    def run_arrays(self, items: ArrayItems, positions: Columns | None) -> bool:
+        """Run items held as arrays; False: nothing has happened, use `run`."""
         return False
 
     def run(

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.operators.clock import is_sign
 from anabranch.operators.getters import key_getter
 from anabranch.runtime.batch import Batch, Column, EntryLedger, Mark, mark_at
+from anabranch.runtime.handover import Exchange, FindBucket, Handover
 from anabranch.runtime.keys import key_hash
 from anabranch.runtime.ordering.merge import Dealt
 from anabranch.runtime.ports import Inlet
 
 BUCKETS = 1024
+MOST_KEYS = 1 << 17  # whose replica a splitter remembers
 
 Part: TypeAlias = tuple[list[Any], list[Column] | None]  # items and their positions
 
@@ -34,13 +37,25 @@ def bucket_of(key: Any) -> int:
     return key_hash(key) % BUCKETS
 
 
+@cache
 def even_table(channels: int) -> tuple[int, ...]:
     """Return the replica of each bucket when all have equal shares.
 
-    >>> even_table(4)[:5]
-    (0, 1, 2, 3, 0)
+    The table of one replica more differs only in the buckets of the new one.
+
+    >>> sum(a != b for a, b in zip(even_table(3), even_table(4)))
+    256
     """
-    return tuple(bucket % channels for bucket in range(BUCKETS))
+    if channels == 1:
+        return (0,) * BUCKETS
+    each, more = divmod(BUCKETS, channels)
+    left = [each + (channel < more) for channel in range(channels - 1)]
+    table: list[int] = []
+    for channel in even_table(channels - 1):
+        stays = left[channel] > 0
+        left[channel] -= stays
+        table.append(channel if stays else channels - 1)
+    return tuple(table)
 
 
 class Router(ABC):
@@ -133,9 +148,18 @@ class KeyRouter(Router):
         self, attributes: tuple[str, ...], table: Sequence[int], channels: int
     ) -> None:
         super().__init__(channels)
+        self.active = 1 + max(table)
         self._key = key_getter(attributes)
+        self._table = table
         self._channel_of = _ChannelOf(table)
         self._counts: Counter[Any] = Counter()
+
+    def change(self, table: Sequence[int]) -> Exchange:
+        """Use another table from the next item on; return what has to move."""
+        moved = Exchange.between(self._table, table)
+        self._table, self._channel_of = table, _ChannelOf(table)
+        self.active = 1 + max(table)
+        return moved
 
     def take_counts(self) -> Counter[Any]:
         """Return the items per key since the last call."""
@@ -166,13 +190,15 @@ class KeyRouter(Router):
 
 
 class _ChannelOf(dict[Any, int]):
-    """The replica of each key seen so far."""
+    """The replicas of the keys that were seen recently."""
 
     def __init__(self, table: Sequence[int]) -> None:
         super().__init__()
         self._table = table
 
     def __missing__(self, key: Any) -> int:
+        if len(self) >= MOST_KEYS:
+            self.clear()
         channel = self[key] = self._table[bucket_of(key)]
         return channel
 
@@ -193,7 +219,7 @@ class Outlet(ABC):
     @property
     def appetite(self) -> int:
         """The number of items that the consumers take at a time."""
-        return sum(slot.inlet.limit for slot in self.slots)
+        return sum(slot.inlet.appetite for slot in self.slots)
 
     @abstractmethod
     def put(self, batch: Batch) -> None:
@@ -264,8 +290,11 @@ class SplitOutlet(Outlet):
         self._numbering = numbering
         self._entered = EntryLedger()
         self._punctuated = punctuated
+        self._tables: deque[tuple[Sequence[int], FindBucket]] = deque()
 
     def put(self, batch: Batch) -> None:
+        if self._tables:
+            self._change_table()
         columns, mark, ledger = batch.columns, batch.mark, batch.ledger
         carried = self._carried and columns is not None
         if self._numbering is not None or not carried:
@@ -294,10 +323,35 @@ class SplitOutlet(Outlet):
             if self._numbering is not None:
                 self._numbering.channels = replicas
 
+    def move_to(self, table: Sequence[int], find_bucket: FindBucket) -> None:
+        """Divide keys by another table from the next batch on; any thread may call it.
+
+        The states move with the keys: see `anabranch.runtime.handover`.
+        """
+        self._tables.append((table, find_bucket))
+
+    def _change_table(self) -> None:
+        while self._tables:
+            table, find_bucket = self._tables.popleft()
+        if not isinstance(self.router, KeyRouter):
+            return
+        moved = self.router.change(table)
+        mark = None
+        if self._numbering is not None:
+            self._numbering.channels = self.router.active
+            mark = self._numbering.pulse(now=True)
+        columns: list[Column] | None = [[]] if self._numbering is not None else None
+        for replica, (inlet, queue) in enumerate(self.slots):
+            if replica in moved.givers or replica in moved.takers:
+                told = Handover(moved, replica, find_bucket)
+                inlet.put(queue, Batch([], columns, mark, handover=told))
+            elif mark is not None:
+                inlet.put(queue, Batch([], columns, mark))
+
     @property
     def appetite(self) -> int:
         active = getattr(self.router, "active", self.router.channels)
-        return sum(slot.inlet.limit for slot in self.slots[:active])
+        return sum(slot.inlet.appetite for slot in self.slots[:active])
 
     def _enter(self, batch: Batch) -> range:
         columns = batch.known if batch.columns is None else batch.columns

@@ -10,7 +10,7 @@ import pytest
 import anabranch as ab
 from anabranch.compiler.columns.choose_columns import choose_columns, find_columns
 from anabranch.compiler.options import LOCAL, SPARK
-from anabranch.graph.traits import Traits
+from anabranch.graph.kind import Traits
 from anabranch.language.drafts import build_graph
 from anabranch.plan.plan import Element
 
@@ -238,7 +238,7 @@ def test_operators_that_share_something_run_item_by_item(
         (("one",), "compiled; 1 of 4 columns are computed"),
         (
             ("one", "three"),
-            "operators that must take turns by item stand on both sides of it",
+            "operators on both sides of it must take turns item by item",
         ),
     ],
 )
@@ -270,4 +270,4 @@ def test_a_union_between_operators_in_python_stays_there():
     ops = ab.compile(ab.union(one, two, name="both").to_list()).to_dict()["operators"]
 
     why = {one["name"]: (one["runs"], one["why"]) for one in ops}
-    assert ("python", "what it stands between runs in Python") == why["both"]
+    assert ("python", "its neighbours run in Python") == why["both"]

@@ -16,7 +16,7 @@ import anabranch as ab
 from anabranch.compiler.columns.choose_columns import find_columns
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.errors import OperatorError
-from anabranch.graph.traits import Traits
+from anabranch.graph.kind import Traits
 from anabranch.language.drafts import build_graph
 from anabranch.runtime.columns import chain as chains
 from anabranch.runtime.columns.column import UnfitError

@@ -1,6 +1,7 @@
 import csv
 import io
 import math
+import re
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -368,3 +369,11 @@ def test_the_header_tells_where_rows_begin():
     assert Header(("a\nb", "c"), 10, 3) == header
     assert b"1;2\n" == data[header.end :]
     assert header_of(b"\n") is None
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_a_header_with_another_delimiter_is_told_how_to_be_read(delimiter):
+    wanted = f"say delimiter={delimiter!r}"
+
+    with pytest.raises(InputError, match=re.escape(wanted)):
+        CsvParser(Trade, (delimiter.join(Trade._fields),), ",", "f.csv")

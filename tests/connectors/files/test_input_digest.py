@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from anabranch.connectors.files import input_digest
+from anabranch.connectors.files import input_files
 from anabranch.epochs.intake.files import FileIntake, ParquetIntake
 from anabranch.errors import CheckpointError
 from anabranch.operators.sources import ReadFiles
@@ -24,7 +24,7 @@ class Number(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(input_digest, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(input_files, "BLOCK_BYTES", 64)
 
 
 def write(path: Path, rows: int = ROWS, ends: str = "") -> Path:

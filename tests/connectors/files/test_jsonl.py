@@ -1,8 +1,11 @@
+import json
+import math
 from typing import Any, NamedTuple
 
 import pytest
 
-from anabranch.connectors.files.jsonl import JsonParser
+from anabranch.connectors.files.arrow_items import form_of
+from anabranch.connectors.files.jsonl import JsonParser, json_line, json_table
 from anabranch.connectors.files.rows import Position
 from anabranch.errors import InputError
 
@@ -130,3 +133,137 @@ def test_an_attribute_that_json_cannot_give_is_refused():
 
     with pytest.raises(InputError, match="attribute 'values' must be"):
         JsonParser(Odd, "f.jsonl")
+
+
+class Mixed(NamedTuple):
+    n: int
+    x: float
+    s: str
+    b: bool | None
+
+
+VALUES = [
+    *(
+        b"0",
+        b"-0",
+        b"-0.0",
+        b"1",
+        b"-7",
+        b"01",
+        b"+1",
+        b"1.",
+        b".5",
+        b"1.5",
+        b"1e3",
+        b"1E-3",
+    ),
+    *(b"9223372036854775807", b"9223372036854775808", b"9007199254740993", b"9" * 400),
+    *(b"0.1234567890123456789", b"4.9e-324", b"2.2250738585072011e-308", b"1e400"),
+    *(b"1e-400", b"NaN", b"-Infinity", b"Infinity", b"Inf", b"nan", b"-0e1", b"0e0"),
+    *(
+        b"true",
+        b"false",
+        b"null",
+        b"True",
+        b"[]",
+        b"[1]",
+        b"{}",
+        b"[" * 1100 + b"]" * 1100,
+    ),
+    *(b'""', b'"a"', b'"{"', b'"}"', b'"["', b'"-0"', b'"x: Inf"', b'"\\u0000"'),
+    *(
+        b'"\\ud800"',
+        b'"\\ud83d\\ude00"',
+        b'"\xff"',
+        b'"\xed\xa0\x80"',
+        b'"\x01"',
+        b'"\t"',
+    ),
+    *(
+        b'"\\/"',
+        b'"\\x"',
+        b'"\xe2\x82\xac"',
+        b'"\x00"',
+        b"'a'",
+        b"1 2",
+        b"",
+        b'"a" "b"',
+    ),
+]
+GOOD = {"n": b"1", "x": b"1.5", "s": b'"a"', "b": b"true"}
+LINES = [
+    *(b"", b" ", b"5", b"{}", b"null", b'{"n":1,"x":1,"s":"","b":null}'),
+    b'{"n":1,"x":1,"s":"","b":null}{"n":2,"x":1,"s":"","b":null}',
+    b'{"n":1,"x":1,"s":"","b":null} {"n":2,"x":1,"s":"","b":null}',
+    b'{"n":1,"x":1,"s":"","b":null},',
+    b'{"n":1,"x":1,"s":"","b":null} 5',
+    b'\xef\xbb\xbf{"n":1,"x":1,"s":"","b":null}',
+    b'{"n":1,"n":2,"x":1,"s":"","b":null}',
+    b'{"n":1,"x":1,"s":"","z":1,"z":2}',
+    b'{"\\u006e":1,"x":1,"s":"q"}\r',
+    b'\r{"n":1,"x":1,"s":"q"}',
+    b'{"n":1,"x":1,"s":"q"',
+    b'"s":"q","n":1,"x":1}',
+    *(b'{"n":1,"x":1,"s":"q","z":' + value + b"}" for value in VALUES),
+    *(
+        b"{"
+        + b", ".join(
+            b'"%s": %s' % (name.encode(), value if name == changed else given)
+            for name, given in GOOD.items()
+        )
+        + b"}"
+        for changed in GOOD
+        for value in VALUES
+    ),
+]
+
+
+def read_by_rows(lines):
+    """Return what the parser of rows gives, and how many it refuses."""
+    bad = []
+    parser = JsonParser(Mixed, "m.jsonl")
+    found = parser.parse(b"\n".join(lines) + b"\n", Position(1, 1), bad.append)
+    return [repr(item) for item, _ in found], len(bad)
+
+
+@pytest.mark.parametrize("between", [b"", b'{"n":2,"x":-0.5,"s":"e","b":false}'])
+def test_a_table_of_json_is_what_the_parser_of_rows_gives(between):
+    """To the last bit; a line that Arrow might read otherwise gives no table."""
+    form = form_of(Mixed)
+    tables = 0
+    for line in LINES:
+        lines = [between, line, between] if between else [line]
+        table = json_table(b"\n".join(lines), form, len(lines))
+        if table is not None:
+            tables += 1
+            items = [repr(Mixed(**row)) for row in table.to_pylist()]
+            assert (items, 0) == read_by_rows(lines), line
+    assert 30 < tables < len(LINES)
+
+
+def test_lines_that_make_up_for_each_other_give_no_table():
+    two = b'{"n":1,"x":1,"s":"","b":null}{"n":2,"x":1,"s":"","b":null}'
+
+    assert json_table(two + b"\n ", form_of(Mixed), 2) is None
+    assert json_table(two + b"\n\n", form_of(Mixed), 2) is None
+    assert json_table(b'{"n":1,"x":1\n,"s":""}', form_of(Mixed), 2) is None
+
+
+ENCODED = [
+    *(1, -1, 2**70, 1.5, -0.0, 0.1, 1e300, math.inf, -math.inf, math.nan, None, True),
+    *(
+        "a",
+        'é\u2028\x00\ud800"\\',
+        [],
+        {},
+        [1, [2, {"a": "b"}]],
+        {1: 2, None: 3, 1.5: 4},
+    ),
+]
+
+
+@pytest.mark.parametrize("value", ENCODED, ids=repr)
+def test_a_line_is_what_json_writes(value):
+    expected = json.dumps(value, ensure_ascii=False) + "\n"
+
+    assert expected == json_line(value)

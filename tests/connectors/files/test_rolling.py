@@ -134,6 +134,18 @@ def test_parts_come_behind_those_that_are_there(engine, options, limits, tmp_pat
     assert (out / "_SUCCESS").exists()
 
 
+@pytest.mark.parametrize("engine", ["sequential", "local"])
+def test_a_directory_with_something_else_is_not_replaced(engine, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years")
+
+    with pytest.raises(OutputError, match="which is no part of one"):
+        ab.run(numbers().write_csv(out, mode="overwrite"), on=engine)
+
+    assert ["thesis.tex"] == [path.name for path in out.iterdir()]
+
+
 def test_limits_and_modes_that_make_no_sense_are_refused(tmp_path):
     with pytest.raises(GraphError, match="mode must be one of error, overwrite"):
         ab.compile(numbers().write_csv(tmp_path / "out", mode="replace"))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.connectors.files import input_digest, survey
+from anabranch.connectors.files import input_files, survey
 from anabranch.connectors.files.splits import LINES, RowFormat, count_rows, layout_of
 from anabranch.connectors.files.survey import survey_block, survey_file
 from anabranch.epochs.intake import files as file_intake
@@ -28,7 +28,7 @@ class Note(NamedTuple):
 
 def set_sizes(monkeypatch, block, step):
     """Have blocks of some bytes instead of a megabyte."""
-    for module in (input_digest, survey, file_intake):
+    for module in (input_files, survey, file_intake):
         monkeypatch.setattr(module, "BLOCK_BYTES", block)
     monkeypatch.setattr(survey, "STEP_BYTES", step)
     monkeypatch.setattr(survey, "_SLICE_BYTES", 3 * block)

@@ -331,6 +331,34 @@ def test_clocks_that_part_and_meet_are_those_of_one_thread(seed, degree):
     assert [s.items for s in one] == [s.items for s in two]
 
 
+def clocks_that_meet() -> ab.Result:
+    """Two streams with clocks of their own pace, one behind the other."""
+    fast, slow = (
+        ab.from_iterable(
+            [Trade(step * i - i % 5, f"S{i % 7}", 1.5, i % 11) for i in range(6000)],
+            Trade,
+        ).event_time("ts", lateness=6)
+        for step in (3, 2)
+    )
+    both = ab.union(fast.map(in_cents), slow.filter(by_threes), name="both")
+    return both.key_by("symbol").window(time=50).aggregate(of_window).to_list()
+
+
+def test_clocks_meet_in_columns():
+    """
+    Whether an advance is lost is seen at once: the slow stream decides what closes.
+    """
+    one, two = clocks_that_meet(), clocks_that_meet()
+
+    ab.run(one, on="sequential")
+    job = ab.run(two, on="local")
+
+    assert one.items == two.items
+    assert len(two.items) > 1000
+    assert job.metrics().in_columns["both"] > 0
+    assert "the least of their clocks" in ab.explain(two, on="local")
+
+
 def share_of(t: Trade) -> Trade:
     return t._replace(price=1.0 / t.volume)
 

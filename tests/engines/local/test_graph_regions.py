@@ -129,7 +129,7 @@ def test_a_region_whose_order_nobody_asks_for_has_none():
     made = ab.compile(sinks[1], on="local")
 
     assert ["strict", "none"] == [region.ordering for region in made.plan.regions]
-    assert "ends with a merge: items go on as they come" in made.explain()
+    assert "ends with a merge: items are passed on as they arrive" in made.explain()
 
 
 def test_the_failure_that_is_first_is_told_where_no_order_is_kept():

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.errors import OperatorError
 
 
 @ab.declare(state="stateless")
@@ -161,6 +162,92 @@ def test_replicas_are_woken_and_suspended_without_another_network(shape):
     assert job._running.flow.network is network
     assert f"2 of {region} suspended; items kept flowing" == effects[0]
     assert f"4 of {region} resumed; items kept flowing" == effects[1]
+
+
+class Numbered(NamedTuple):
+    key: int
+    n: int
+
+
+def count_up(before, item):
+    time.sleep(0.0005)
+    return before + item.n, Numbered(item.key, before + item.n)
+
+
+def of_key(n):
+    return Numbered(n % 11, n)
+
+
+def keep_some(item):
+    return item.n % 3 > 0
+
+
+def repeat(item):
+    return [item] * (item.n % 3)
+
+
+KEYED = {
+    "seqno": lambda counted: counted,
+    "strict": lambda counted: counted.filter(keep_some),
+    "relaxed": lambda counted: counted.flat_map(repeat),
+    "behind a shuffle": lambda counted: counted.key_by("n").scan(count_up, 0),
+    "windows": lambda counted: counted.window(count=3).aggregate(list),
+}
+
+
+@pytest.mark.parametrize("shape", KEYED)
+def test_keys_move_between_replicas_without_another_network(shape):
+    """States go with their keys, and nobody stands still."""
+
+    def build(stream):
+        counted = stream.map(of_key).key_by("key").scan(count_up, 0)
+        return KEYED[shape](counted).to_list()
+
+    source, wanted = Steps(8), build(ab.from_iterable(range(400)))
+    ab.run(wanted, on="sequential")
+    out = build(source.stream())
+    job = ab.start(out, on="local", degree=1)
+    actuator = job._running.latency_actuator()
+    region = next(one for one in job.plan.regions if one.key == ("key",)).name
+
+    source.go()
+    actuator.resize({region: 3}, None)
+    network = job._running.flow.network
+    effects = []
+    for degree in (1, 5, 2, 6, 1, 4):
+        effects.append(actuator.resize({region: degree}, None))
+        source.go()
+    source.go()
+    job.wait()
+
+    assert wanted.items == out.items
+    assert job._running.flow.network is network
+    assert (
+        f"2 of {region} suspended, 682 of 1024 buckets of {region} moved; "
+        "items kept flowing" == effects[0]
+    )
+
+
+def test_a_replica_that_fails_gives_its_states_before_the_job_ends():
+    def fail_at(before, item):
+        if item.n == 130:
+            msg = "no"
+            raise ValueError(msg)
+        return count_up(before, item)
+
+    source = Steps(4)
+    out = source.stream().map(of_key).key_by("key").scan(fail_at, 0).to_list()
+    job = ab.start(out, on="local", degree=1)
+    actuator = job._running.latency_actuator()
+    actuator.resize({"r0": 4}, None)
+    source.go(2)
+    for degree in (1, 4, 2, 8):
+        actuator.resize({"r0": degree}, None)
+    source.go(2)
+
+    with pytest.raises(OperatorError, match="no"):
+        job.wait()
+    assert 130 == len(out.items)
 
 
 def test_a_replica_that_is_suspended_gets_no_items():

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+import time
+from typing import NamedTuple
 
 import pytest
 
 import anabranch as ab
+from anabranch.engines.local.layout import Configuration
+from anabranch.errors import EngineError
+from anabranch.runtime.split import BUCKETS
 from tests import needs
 from tests.engines.local.shaking import (
     any_configuration,
@@ -50,6 +55,62 @@ def test_changes_while_it_runs_give_the_sequential_result(seed, monkeypatch):
         ended(running)
 
     assert_same(program(seed), run)
+
+
+class Reading(NamedTuple):
+    key: int
+    n: int
+
+
+def mix(before: int, reading: Reading) -> tuple[int, Reading]:
+    mixed = (before * 31 + reading.n) % 1_000_003
+    return mixed, Reading(reading.key, mixed)
+
+
+def add_up(readings: list[Reading]) -> Reading:
+    return Reading(readings[0].key, sum(one.n for one in readings))
+
+
+KEYED = {
+    "one for one": lambda keyed: keyed.scan(mix, 0),
+    "some": lambda keyed: keyed.scan(mix, 0).filter(lambda one: one.n % 3 > 0),
+    "several": lambda keyed: keyed.scan(mix, 0).flat_map(lambda o: [o] * (o.n % 3)),
+    "windows": lambda keyed: keyed.window(count=5, every=2).aggregate(add_up),
+}
+
+
+@pytest.mark.parametrize("shape", KEYED)
+@pytest.mark.parametrize("seed", needs.quick(1, range(4000, 4020)))
+def test_keys_that_move_all_the_time_give_the_sequential_result(
+    shape, seed, monkeypatch
+):
+    rng = random.Random(seed)
+    stumble(monkeypatch, seed)
+    readings = [Reading(n * 7919 % 23, n) for n in range(400)]
+
+    def trickle():
+        for n, one in enumerate(readings):
+            if n % 20 == 0:
+                time.sleep(0.001)
+            yield one
+
+    wanted = KEYED[shape](ab.from_iterable(readings, Reading).key_by("key")).to_list()
+    ab.run(wanted, on="sequential")
+    out = KEYED[shape](ab.generate(trickle, Reading).key_by("key")).to_list()
+    running = started([out], lambda *_: Configuration(epoch=3).with_active("r0", 4))
+    moved = 0
+    while running.status == "running":
+        before = running.configuration
+        after = before.with_active("r0", rng.randint(1, 8))
+        table = tuple(rng.randrange(after.degrees["r0"]) for _ in range(BUCKETS))
+        try:
+            moved += len(running.flow.switch(after.with_table("r0", table)).moved)
+        except EngineError:
+            break
+    ended(running)
+
+    assert wanted.items == out.items
+    assert moved > 0
 
 
 @pytest.mark.parametrize("seed", needs.quick(6, range(3000, 3040)))

@@ -6,7 +6,9 @@ import pytest
 
 from anabranch.engines.spark import residence
 from anabranch.engines.spark.loop import Epochs
+from anabranch.epochs.checkpoint import directory as checkpoint_upkeep
 from anabranch.epochs.division import Division
+from tests.engines.spark.imitation import Cluster, imitated
 
 
 @pytest.fixture
@@ -29,3 +31,21 @@ def a_job_for_each_epoch(monkeypatch) -> None:
     monkeypatch.setattr(
         residence, "why_not_resident", lambda *_: "a test asks for jobs"
     )
+
+
+@pytest.fixture
+def cluster_of(monkeypatch, tmp_path):
+    """Make a cluster that every job of the test runs on."""
+    monkeypatch.setattr(checkpoint_upkeep, "_LEAST", 1)  # snapshots in every epoch
+    entered = []
+
+    def made(run_task, hosts=1, in_driver=lambda place, epoch: None) -> Cluster:
+        cluster = Cluster(run_task, hosts)
+        context = imitated(monkeypatch, cluster, tmp_path / "hosts", in_driver)
+        context.__enter__()
+        entered.append(context)
+        return cluster
+
+    yield made
+    for context in entered:
+        context.__exit__(None, None, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -10,10 +11,15 @@ import pytest
 import anabranch as ab
 from anabranch.control.goals import ControlSettings, Throughput
 from anabranch.control.throughput.tune import Controller
-from anabranch.engines.spark.control import REGIONS, SparkActuator
+from anabranch.engines.spark.control import (
+    REGIONS,
+    SparkActuator,
+    count_streams,
+    list_inputs,
+)
 from anabranch.epochs.division import OF_JOBS
 from anabranch.epochs.layout import lay_out
-from anabranch.epochs.log import EpochLog, Seen
+from anabranch.epochs.log import EpochLog, Seen, UnitLoads
 from anabranch.epochs.task import Report
 from anabranch.job import compile_sinks
 from anabranch.metrics.load import ThreadSamples
@@ -21,6 +27,7 @@ from anabranch.metrics.pipeline import ThreadLoad
 from anabranch.plan.plan import Arrangement
 from anabranch.testing import outputs
 from tests.control.example import as_pipeline
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
 EAGER = ControlSettings(alpha=1.0, least_promise=-1.0, least_free_cores=-9.0)
 RESTLESS = replace(EAGER, least_gain=-1.0, sureness=0.0)  # keeps everything
@@ -187,6 +194,96 @@ def test_only_the_level_that_takes_longest_is_shown():
 
     assert ["sum"] == [load.thread for load in profile.threads]
     assert 0.5 == profile.share
+
+
+def is_rare(n: int) -> bool:
+    return n % 100 == 0
+
+
+def slow(n: int) -> int:
+    return n + 1
+
+
+def behind_a_filter() -> ab.Result:
+    stream = ab.from_iterable(range(1000), name="read").map(slow, name="all")
+    few = stream.filter(is_rare, name="rare").map(slow, name="few")
+    return few.scan(step, 0, name="sum").to_list(name="out")
+
+
+def test_each_operator_has_its_own_rate_behind_a_filter_too():
+    """Workers count the streams inside a unit; the next unit counts what it gets."""
+    actuator = unstarted(behind_a_filter())
+    layout = actuator.layout
+    first, last = layout.unit_of["few"], layout.unit_of["sum"]
+    to_few = ("read", "all", "rare", "few")
+    seen = ThreadSamples("read", 1.0, 1.0, {to_few[:2]: 1, to_few: 3})
+    streams = {edge.consumer.operator: edge for edge in layout.graph.edges}
+    counted = {"all": 500, "rare": 500, "few": 5}
+    reports = [
+        Report(
+            first.number,
+            replica,
+            read={"read": 500},
+            taken=(500,),
+            samples=(seen,),
+            passed={streams[name]: count for name, count in counted.items()},
+        )
+        for replica in range(2)
+    ]
+    reports.append(Report(last.number, 0, taken=(10,), written={"out": 10}))
+
+    profile = actuator.profile_from(reports, took_s=2.0)
+    rates = list_inputs(layout, count_streams(layout, reports), 2.0)
+
+    assert 500.0 == profile.source_per_s
+    assert {"read": 500, "all": 500, "rare": 500, "few": 5, "sum": 5, "out": 5} == {
+        one.operator: one.in_per_s for one in rates
+    }
+    (few,) = (one for one in profile.inputs if one.operator == "few")
+    assert 5.0 == few.in_per_s
+    assert pytest.approx(0.3) == few.service.cpu_s  # 0.75 of two cores, 5 items/s
+
+
+def test_in_columns_streams_that_leave_a_unit_tell_of_those_before_maps():
+    actuator = unstarted(behind_a_filter())
+    layout = actuator.layout
+    first, last = layout.unit_of["few"], layout.unit_of["sum"]
+    reports = [
+        Report(first.number, 0, read={"read": 1000}, taken=(1000,)),
+        Report(last.number, 0, taken=(10,)),
+    ]
+
+    counts = count_streams(layout, reports)
+
+    assert {"all": 1000, "rare": 1000, "few": 10, "sum": 10, "out": 10} == {
+        edge.consumer.operator: count for edge, count in counts.items()
+    }
+
+
+def test_a_profiled_task_reports_the_items_of_each_stream(monkeypatch, tmp_path):
+    found: list[Report] = []
+    note = UnitLoads.note
+
+    def keep(loads, reports):
+        found.extend(reports)
+        note(loads, reports)
+
+    monkeypatch.setattr(UnitLoads, "note", keep)
+    always = property(lambda _: True, lambda *_: None)
+    monkeypatch.setattr(EpochLog, "profiling", always, raising=False)
+    sink = behind_a_filter()
+
+    with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
+        ab.run(sink, on="spark", degree=2)
+
+    passed: Counter[str] = Counter()
+    for report in found:
+        for edge, count in report.passed.items():
+            passed[edge.consumer.operator] += count
+    assert 10 == len(sink.items)
+    assert 1000 == passed["rare"]
+    assert 10 == passed["few"] == passed["sum"]
+    assert 1010 == sum(sum(report.taken) for report in found)
 
 
 def divmod_of(n: int) -> tuple[int, int]:

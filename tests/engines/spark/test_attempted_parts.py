@@ -30,7 +30,7 @@ def write(path):
     made = ab.compile(ab.from_iterable(ITEMS, type=Item).write_parquet("never"))
     (op,) = made.graph.sinks
     batch = WireBatch([np.arange(len(ITEMS))], None, None, ITEMS)
-    return parts.write_part(op, Item, batch, path, stop)
+    return parts.write_part(op, Item, batch, path, stop).items
 
 
 def test_an_attempt_that_dies_while_it_writes_does_no_harm_to_another(

@@ -19,7 +19,6 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.spark.workers import TRIES
-from anabranch.epochs.checkpoint import directory as checkpoint_upkeep
 from anabranch.epochs.checkpoint.contents import Contents
 from anabranch.epochs.faults import IN_DRIVER, IN_WORKERS
 from anabranch.epochs.task import REPORT
@@ -31,7 +30,6 @@ from tests.engines.spark.imitation import (
     Body,
     Cluster,
     Killed,
-    imitated,
 )
 
 ROWS, EPOCH_ITEMS, KEYS = 84, 12, 5
@@ -139,24 +137,6 @@ class Job:
         if self.checkpoint is not None:
             states = dict(Contents(self.checkpoint).states("scan"))
             assert TOTALS == {key: total for key, (total,) in states.items()}
-
-
-@pytest.fixture
-def cluster_of(monkeypatch, tmp_path):
-    """Make a cluster that every job of the test runs on."""
-    monkeypatch.setattr(checkpoint_upkeep, "_LEAST", 1)  # snapshots in every epoch
-    entered = []
-
-    def made(run_task, hosts=1, in_driver=lambda place, epoch: None) -> Cluster:
-        cluster = Cluster(run_task, hosts)
-        context = imitated(monkeypatch, cluster, tmp_path / "hosts", in_driver)
-        context.__enter__()
-        entered.append(context)
-        return cluster
-
-    yield made
-    for context in entered:
-        context.__exit__(None, None, None)
 
 
 def won(attempt: Attempt) -> Batches:

@@ -12,7 +12,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.epochs.checkpoint.contents import Contents
-from anabranch.epochs.state.restore import local_directory
+from anabranch.epochs.state.restore import local_directory, name_states
 from anabranch.errors import CheckpointError, OperatorError, OutputError
 from tests import needs
 
@@ -96,7 +96,8 @@ def test_a_job_that_failed_goes_on_where_it_was(tmp_path, degree, host):
     (tmp_path / "mended").touch()
     if host == "another host":
         identity = Contents(tmp_path / "checkpoint").identity
-        shutil.rmtree(local_directory(identity))
+        states = name_states(identity, tmp_path / "checkpoint")
+        shutil.rmtree(local_directory(states))
     job = run(*sinks(), folder=tmp_path, degree=degree, epoch_items=13)
 
     assert "finished" == job.status

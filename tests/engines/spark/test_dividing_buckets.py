@@ -72,7 +72,9 @@ def buckets(monkeypatch):
 def run(monkeypatch, tmp_path, hosts, **options):
     sink = program()
     with imitated(monkeypatch, Cluster(undisturbed, hosts), tmp_path):
-        ab.run(sink, on="spark", epoch_items=EPOCH_ITEMS, degree=2, **options)
+        ab.run(
+            sink, on="spark", epoch_items=EPOCH_ITEMS, degree=2, buckets=16, **options
+        )
     return sink.items
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
+from anabranch.cli.console import load_module
 from anabranch.cli.main import main
-from anabranch.cli.programs import load_module
 from anabranch.connectors import kafka
 from anabranch.epochs.checkpoint.record import FORMAT, read_record
 from anabranch.epochs.checkpoint.seal import NO_KEY
@@ -31,7 +31,7 @@ from tests.engines.spark.golden_checkpoint.golden import (
     run_golden,
 )
 
-FORMATS = (FORMAT, 3, 4, 5)
+FORMATS = (FORMAT, 6, 5, 4, 3)
 
 
 def collected(program: str, folder: Path, **options):

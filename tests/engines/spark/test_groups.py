@@ -16,8 +16,8 @@ from pyspark import TaskContext
 
 import anabranch as ab
 from anabranch.epochs.checkpoint.contents import Contents
-from anabranch.epochs.groups import in_groups, portion, without_counts
 from anabranch.epochs.layout import Unit, lay_out, why_not_cut
+from anabranch.epochs.ranges import in_groups, portion, without_counts
 from anabranch.epochs.task import EpochAttempt, EpochTask, ProcessRows, TaskStage
 from anabranch.epochs.wire import WireBatch, in_order
 from anabranch.errors import OperatorError
@@ -284,7 +284,7 @@ def test_a_block_behind_punctuations_or_one_that_looks_ahead_has_one_task():
     marked = ab.from_iterable([1, 2], int).punctuate(lambda n: n > 1)
     for stream, why in (
         (marked.block(pairs, pop=2, push=2), "punctuations come between them"),
-        (stream_of(["peek"], []), "sees 2 items and takes 1"),
+        (stream_of(["peek"], []), "peeks at 2 items and takes 1"),
     ):
         made, laid = layout(stream.to_list())
         assert not laid.unit_of["block"].replicated

@@ -28,7 +28,7 @@ def running(total: int, sale: Sale) -> tuple[int, Sale]:
 def first_half(count: int) -> list[str]:
     """Return names of shops whose keys the first of two replicas has at the start."""
     names = (f"shop{n}" for n in range(10_000))
-    return [n for n in names if bucket_of(n, 16) < 8][:count]
+    return [n for n in names if bucket_of(n, 1024) < 512][:count]
 
 
 def sales(shops: list[str], hot: int, count: int) -> list[Sale]:

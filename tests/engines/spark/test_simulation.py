@@ -6,7 +6,9 @@ stay, and then what they do and hear in which order, with epochs that overlap; w
 driver dies; whether the machine then loses its power, so that what was not synced is
 torn and the states of the hosts are gone; where a second driver takes over while the
 first still lives; and whether checkpoint and outputs are in a store, which has no lock,
-no rename and no link, and which keeps what it has taken. Whatever happens, the outputs must be those of one thread. The
+no rename and no link, and which keeps what it has taken. One of the sinks is a system
+outside, which tasks write: it fences a writer off when another one comes, as Kafka does.
+Whatever happens, the outputs must be those of one thread. The
 same seed gives the same schedule: ``pytest --all tests/.../test_simulation.py -k seed7``.
 More of them, until an hour is over or one of them fails:
 
@@ -21,6 +23,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import functools
+import gc
 import os
 import random
 import shutil
@@ -42,11 +46,14 @@ from anabranch.engines.spark.workers import TRIES
 from anabranch.epochs import pickle, ship
 from anabranch.epochs.checkpoint import directory as upkeep
 from anabranch.epochs.division import OF_JOBS, StageCosts
-from anabranch.epochs.faults import IN_WORKERS
+from anabranch.epochs.faults import IN_DELIVERY, IN_WORKERS
 from anabranch.epochs.state.store import close_buckets
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, FencedError
+from anabranch.operators.sinks import WriteFiles
+from anabranch.runtime import program
 from anabranch.runtime.ambient import AmbientSettings
 from tests import needs
+from tests.connectors.own import Ledger
 from tests.engines.spark.imitation import (
     Attempt,
     Batches,
@@ -60,6 +67,8 @@ from tests.engines.spark.test_attempts import won
 ROWS, EPOCH_ITEMS, KEYS = 18, 6, "abc"
 QUICK, ALL = 4, 300
 FREE = StageCosts(0.0, 0.0)
+HELD_AT = (None, *IN_WORKERS, *IN_DELIVERY)
+COLLECT = 20  # schedules from one collection of garbage to the next
 MOST_DEATHS = 6  # of drivers, in one schedule
 
 
@@ -126,7 +135,7 @@ class Schedule:
         chance = self.chance
         attempts: list[Attempt] = []
         for _ in range(chance.choice([1, 1, 2, 3])):
-            hold = chance.choice([None, *IN_WORKERS])
+            hold = chance.choice(HELD_AT)
             self.log.append(f"task {partition} to {hold}")
             attempts.append(cluster.attempt(partition, body, hold))
             self._wake(cluster, attempts)
@@ -142,7 +151,7 @@ class Schedule:
     def _wake(self, cluster: Cluster, but: list[Attempt]) -> None:
         for attempt in cluster.attempts:
             if attempt.held and attempt not in but and self.chance.random() < 0.2:
-                hold = self.chance.choice([None, *IN_WORKERS])
+                hold = self.chance.choice(HELD_AT)
                 self.log.append(f"zombie {attempt.number} to {hold}")
                 attempt.go_on(hold)
 
@@ -152,7 +161,7 @@ class Schedule:
         return chosen
 
     def hold_stage(self) -> str | None:
-        return self.chance.choice([None, *IN_WORKERS])
+        return self.chance.choice(HELD_AT)
 
     def lose(self) -> bool:
         lost = self.chance.random() < 0.01 and self._losses < TRIES - 1
@@ -181,6 +190,7 @@ class Simulation:
         self.folder = folder / "job"
         self.folder.mkdir()
         self._hosts = folder / "hosts"
+        self.ledger = Ledger(folder / "ledger")
         self._monkeypatch = monkeypatch
         self.schedule = Schedule(seed, self.folder)
         self._taken_over = False
@@ -212,7 +222,7 @@ class Simulation:
             also.setattr(Epochs, "_measure_costs", lambda _: costs)
             try:
                 self._start()
-            except Killed:
+            except (Killed, FencedError):  # fenced off as often as it may try
                 return False
             except AnabranchError:
                 if not self._taken_over:
@@ -239,20 +249,26 @@ class Simulation:
             sums.window(count=2)
             .aggregate(join_numbers)
             .write_jsonl(self._locate("windows.jsonl")),
+            sums.write(self.ledger),
             epoch_items=EPOCH_ITEMS,
             degree=2,
             checkpoint=self._locate("checkpoint"),
+            verify="off",
         )
 
     def _locate(self, name: str) -> str:
         return f"{'local://' if self._store else ''}{self.folder / name}"
 
-    def outputs(self) -> tuple[list[str], list[str]]:
+    def outputs(self) -> tuple[list[str], list[str], list[str]]:
         parts = sorted((self.folder / "sums").glob("part-*"))
         rows = [row for part in parts for row in part.read_text().splitlines()[1:]]
         lines = (self.folder / "windows.jsonl").read_text().splitlines()
         assert (self.folder / "sums" / "_SUCCESS").exists()
-        return rows, [line.strip('"') for line in lines]
+        return (
+            rows,
+            [line.strip('"') for line in lines],
+            [f"{key},{n}" for key, n in self.ledger.rows()],
+        )
 
 
 def simulate(folder: Path, seed: int, *, store: bool) -> Schedule:
@@ -262,7 +278,9 @@ def simulate(folder: Path, seed: int, *, store: bool) -> Schedule:
         patch.setattr(upkeep, "_LISTED", 2)  # files that list parts
         simulation = Simulation(patch, folder, seed, store=store)
         simulation.run()
-    assert expected() == simulation.outputs(), "\n".join(simulation.schedule.log)
+    sums, windows = expected()
+    found = simulation.outputs()
+    assert (sums, windows, sums) == found, "\n".join(simulation.schedule.log)
     return simulation.schedule
 
 
@@ -271,15 +289,18 @@ def hurry():
     """Do once what is the same in each run of this program, and is not under test."""
     made: dict[object, object] = {}
     compile_with = job.compile_with
+    compile_text = functools.cache(compile)
 
     def compile_once(rules, sinks, on, on_error):
-        where = (rules, *(sink.draft.kind.path for sink in sinks))
+        files = [sink.draft.kind for sink in sinks]
+        where = (rules, *(kind.path for kind in files if isinstance(kind, WriteFiles)))
         if where not in made:
             made[where] = compile_with(rules, sinks, on, on_error)
         return made[where]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "compile_with", compile_once)
+        patch.setattr(program, "compile", compile_text, raising=False)
         patch.setattr(AmbientSettings, "in_force", lambda _: contextlib.nullcontext())
         for module in (ship, pickle):
             patch.setattr(module, "not_importable", tuple)
@@ -317,11 +338,14 @@ def main() -> int:
     warnings.simplefilter("ignore")
     happened: Counter[str] = Counter()
     failed = []
+    gc.disable()  # see COLLECT
     with hurry(), tempfile.TemporaryDirectory() as made:
         for seed in range(first, last):
             if time.monotonic() > until_s:
                 last = seed
                 break
+            if (seed - first) % COLLECT == 0:
+                gc.collect()
             folder = Path(made) / "simulation"  # the same place: one compilation
             folder.mkdir()
             try:

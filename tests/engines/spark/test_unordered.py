@@ -83,7 +83,46 @@ def test_others_still_get_their_order(tmp_path):
     assert sorted(rows_of(tmp_path / "one")) == sorted(rows_of(tmp_path / "two"))
 
 
+def test_sinks_of_this_process_have_no_order_either():
+    _, sinks = in_memory(ordered=False)
+    made = ab.compile(*sinks)
+
+    assert "none" == made.plan.regions[-1].ordering
+    assert "ends with a merge: items are passed on as they arrive" in made.explain()
+
+
+def test_one_sink_in_order_keeps_the_order_of_its_region():
+    _, sinks = in_memory(ordered=False)
+    made = ab.compile(*sinks, by_shop().to_list())
+
+    assert ["none", "position"] == [
+        region.ordering for region in made.plan.regions if region.key
+    ]
+
+
 def test_a_single_file_keeps_its_order(tmp_path):
     made = ab.compile(by_shop().write_csv(str(tmp_path / "one.csv"), ordered=False))
 
     assert "none" not in [region.ordering for region in made.plan.regions]
+
+
+def in_memory(*, ordered: bool):
+    """Return sinks of this process behind a region with a key, and what one has got."""
+    got: list[Sale] = []
+    total = by_shop()
+    return got, [
+        total.for_each(got.append, ordered=ordered),
+        total.filter(lambda sale: sale.amount % 2 == 0).to_list(ordered=ordered),
+    ]
+
+
+@pytest.mark.parametrize("epoch_items", [7, 90])
+def test_sinks_of_this_process_get_what_one_thread_gives(epoch_items):
+    expected, sinks = in_memory(ordered=True)
+    ab.run(*sinks, on="sequential")
+    actual, others = in_memory(ordered=False)
+    ab.run(*others, on="spark", degree=2, epoch_items=epoch_items)
+
+    assert sorted(expected) == sorted(actual)
+    assert sorted(sinks[1].items) == sorted(others[1].items)
+    assert len(actual) == 400

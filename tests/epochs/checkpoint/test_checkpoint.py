@@ -84,7 +84,7 @@ def test_files_and_records_that_are_not_needed_any_more_go(opened):
     folder.mkdir()
     for epoch in range(1, 6):
         (folder / f"l{epoch}").touch()
-        log = Log("u0", f"l{epoch}", epoch, {0: 1})
+        log = Log("u0", f"l{epoch}", epoch, ((0, 1),), 1)
         checkpoint.commit(Record(epoch=epoch, logs=(log,)), None)
 
     assert {"l4", "l5"} == {path.name for path in folder.iterdir()}
@@ -99,7 +99,7 @@ def test_files_of_attempts_that_do_not_count_go_while_the_job_runs(opened):
     later = "log-000000099-9-9-0000.arrow"
     for name in (named, "log-000000001-1-8-0000.arrow", later):
         (folder / name).touch()
-    log = Log("u0", named, 1, {0: 1}, turn=1, attempt=7)
+    log = Log("u0", named, 1, ((0, 1),), 1, turn=1, attempt=7)
     for epoch in range(1, 66):
         checkpoint.commit(Record(epoch=epoch, logs=(log,)), None)
 
@@ -123,7 +123,7 @@ def test_what_a_killed_run_has_left_is_swept_away(opened):
     (folder / "needed.arrow").touch()
     (folder / "never-committed.arrow").touch()
     (first.directory / "commits" / ".000000002.json.ab.tmp").touch()
-    log = Log("u0", "needed.arrow", 1, {0: 1})
+    log = Log("u0", "needed.arrow", 1, ((0, 1),), 1)
     first.commit(Record(epoch=1, logs=(log,)), None)
     first.close()
 
@@ -213,7 +213,7 @@ def test_a_checkpoint_that_cannot_be_written_any_more_is_named(opened, monkeypat
 
     monkeypatch.setattr("os.fsync", refuse)
 
-    with pytest.raises(CheckpointError, match="No space left on device; check"):
+    with pytest.raises(CheckpointError, match="No space left on device; free"):
         checkpoint.commit(Record(epoch=1), None)
 
 

@@ -20,7 +20,7 @@ from anabranch.epochs.checkpoint.record import (
     to_json,
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY
-from anabranch.epochs.state.store import EMPTY, Stamp
+from anabranch.epochs.state.buckets import EMPTY, Stamp, to_ranges
 
 PROGRAM = {"operators": {}, "states": {}, "types": []}
 
@@ -28,14 +28,14 @@ PROGRAM = {"operators": {}, "states": {}, "types": []}
 def snapshot(epoch, bucket, buckets):
     name = f"s{epoch}-{bucket}-of-{buckets}.arrow"
     version = Stamp(epoch, epoch, 7)
-    return Snapshot("u0", name, epoch, bucket, 1, 800, version, buckets=buckets)
+    held = ((bucket, bucket + 1),)
+    return Snapshot("u0", name, epoch, held, 1, 800, version, buckets=buckets)
 
 
 def log(epoch, *numbers, buckets=16, unit="u0"):
-    sizes = dict.fromkeys(numbers, 100)
-    return Log(
-        unit, f"l{epoch}-{numbers[0]}.arrow", epoch, sizes, epoch, 7, buckets=buckets
-    )
+    name, size = f"l{epoch}-{numbers[0]}.arrow", 100 * len(numbers)
+    held = to_ranges(numbers)
+    return Log(unit, name, epoch, held, size, epoch, 7, buckets=buckets)
 
 
 DIVIDED = Record(
@@ -50,7 +50,7 @@ DIVIDED = Record(
 def files(record, bucket):
     return [
         held.file.removesuffix(".arrow")
-        for held in record.files_of_bucket("u0", bucket)
+        for held in record.files_of("u0", [bucket])[bucket]
     ]
 
 
@@ -63,11 +63,10 @@ def test_a_part_is_made_of_the_files_of_the_whole_and_of_its_own():
 def test_a_part_has_the_version_of_the_last_change_of_either():
     versions = DIVIDED.versions["u0"]
 
-    assert [Stamp(n, n, 7) for n in (3, 4, 2, 2)] == [
-        versions[bucket] for bucket in (3, 19, 4, 20)
-    ]
-    assert EMPTY == DIVIDED.version_of("u0", 5)
-    assert versions[3] == DIVIDED.version_of("u0", 3 + 32)  # a part of it, from now on
+    expected = {n: Stamp(e, e, 7) for n, e in ((3, 3), (19, 4), (4, 2), (20, 2))}
+    assert {**expected, 5: EMPTY} == versions.of([3, 19, 4, 20, 5])
+    parts = versions.divide(64)  # from now on
+    assert {3: Stamp(3, 3, 7), 3 + 32: Stamp(3, 3, 7)} == parts.of([3, 3 + 32])
 
 
 def test_a_file_of_the_whole_stays_until_all_parts_have_their_own():
@@ -91,18 +90,19 @@ def test_a_state_without_a_key_is_not_divided():
 
     record = count_as_one(old, {"u1"})
 
-    assert {0: Stamp(1, 1, 7)} == record.versions["u1"]
-    assert {0, 16, 32, 48} == record.versions["u0"].keys()
+    assert {0: Stamp(1, 1, 7)} == record.versions["u1"].of([0])
+    changed = [n for n, v in record.versions["u0"].of(range(64)).items() if v != EMPTY]
+    assert [0, 16, 32, 48] == changed
 
 
 def test_the_parts_that_changed_get_snapshots():
     upkeep = Upkeep()
     before = Record(1, logs=(log(1, 3),), snapshots=())
     upkeep.due(before, before.logs)
-    large = Log("u0", "l2", 2, {3: 300_000, 19: 300_000}, buckets=32)
+    large = Log("u0", "l2", 2, ((3, 4), (19, 20)), 600_000, buckets=32)
     after = Record(2, logs=(*before.logs, large), buckets=32)
 
-    assert {("u0", 3), ("u0", 19)} == upkeep.due(after, [large])
+    assert {("u0", 1), ("u0", 9)} == upkeep.due(after, [large])  # their stores
 
 
 @pytest.fixture

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import shutil
 from dataclasses import field, make_dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +14,7 @@ import anabranch as ab
 from anabranch.cli.main import main
 from anabranch.epochs.checkpoint.migrate import Addition, refuse_addition
 from anabranch.errors import CheckpointError, OperatorError
+from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated
 from tests.engines.spark.test_clocks import undisturbed
 
@@ -255,3 +259,158 @@ def test_who_adds_an_attribute_is_told_how_to_migrate(tmp_path, monkeypatch):
         run_trades(
             monkeypatch, tmp_path, WITH_VENUE, upto=-1, checkpoint=tmp_path / "old"
         )
+
+
+class Tick(NamedTuple):
+    ts: int
+    key: int
+
+
+class TickAtHome(NamedTuple):
+    ts: int
+    key: int
+    venue: str = "home"
+
+
+HOME = ", venue='home'"
+TickAtHome.__name__ = TickAtHome.__qualname__ = "Tick"
+
+
+class Gaps(ab.Operator):
+    """Emit the last item of a key some time after it, by a timer."""
+
+    def __init__(self) -> None:
+        self.last: Any = None
+
+    def process(self, item):
+        self.last = item
+        self.wake_at(item.ts + 7)
+        yield "first", item
+
+    def on_time(self, time):
+        yield "late", time, self.last
+
+
+def follow(last, tick):
+    return tick, (tick, last)
+
+
+def make_counter():
+    seen: dict[int, Any] = {}
+
+    def number(tick):
+        seen[tick.key] = seen.get(tick.key, 0) + 1
+        return tick, seen[tick.key]
+
+    return number
+
+
+KINDS = {
+    "scan": lambda s, name: s.scan(follow, None, name=name),
+    "keyed scan": lambda s, name: s.key_by("key").scan(follow, None, name=name),
+    "window": lambda s, name: (
+        s.key_by("key").window(count=4).aggregate(tuple, name=name)
+    ),
+    "time window": lambda s, name: (
+        s.event_time("ts").key_by("key").window(time=9).aggregate(tuple, name=name)
+    ),
+    "session": lambda s, name: (
+        s.event_time("ts").key_by("key").window(gap=3).aggregate(tuple, name=name)
+    ),
+    "join": lambda s, name: s.join(
+        s.filter(is_even), on="key", left_window=2, right_window=2, name=name
+    ),
+    "join_latest": lambda s, name: s.join_latest(
+        s.filter(is_even), on="key", name=name
+    ),
+    "timers": lambda s, name: s.event_time("ts").key_by("key").apply(Gaps, name=name),
+    "forget_after": lambda s, name: (
+        s.event_time("ts").key_by("key", forget_after=4).scan(follow, None, name=name)
+    ),
+    "lifted": lambda s, name: s.map(make_counter(), name=name),
+    "iterate": lambda s, name: (
+        s.window(count=3)
+        .aggregate(tuple, name=name)
+        .iterate(lambda inner: inner.map(repr), rounds=1)
+    ),
+}
+
+
+def is_even(tick) -> bool:
+    return tick.ts % 2 == 0
+
+
+@ab.declare(state="stateless")
+def show(value) -> str:
+    return repr(value)
+
+
+def make_ticks(type, kind, name, fails_at):
+    def check(tick):
+        if tick.ts == fails_at:
+            raise ValueError(tick)
+        return tick
+
+    ticks = [type(n + n // 9 * 5, n * n % 5) for n in range(60)]
+    checked = ab.from_iterable(ticks, type, name="ticks").map(check, type=type)
+    return KINDS[kind](checked, name).map(show)
+
+
+CHANGES = [("rename", 47), ("add", 0), ("rename", 0), ("rename", 60), ("add", 60)]
+
+
+@pytest.mark.parametrize(("change", "late"), needs.quick_rows(2, CHANGES))
+@pytest.mark.parametrize("kind", needs.quick(2, sorted(KINDS)))
+def test_every_state_goes_on_in_the_copy_whatever_the_old_job_does(
+    tmp_path, monkeypatch, kind, change, late
+):
+    """
+    If `late` is given, the old job goes on for a while after its checkpoint was copied.
+    """
+    first, then = (Tick, Tick) if change == "rename" else (Tick, TickAtHome)
+    name = "after" if change == "rename" else "before"
+
+    def run(type, name, fails_at, checkpoint, out):
+        built = make_ticks(type, kind, name, fails_at).write_jsonl(out, name="out")
+        with imitated(monkeypatch, Cluster(undisturbed), tmp_path / "hosts"):
+            ab.run(built, checkpoint=checkpoint, epoch_items=8, degree=2)
+
+    old, new, out = tmp_path / "old", tmp_path / "new", tmp_path / "out"
+    with pytest.raises(OperatorError):
+        run(first, "before", 34, old, out)
+    changed = (
+        ["--rename", "before=after"]
+        if change == "rename"
+        else ["--add", "Tick.venue=str"]
+    )
+    assert 0 == main(["checkpoint", "migrate", str(old), *changed, "-o", str(new)])
+    if late:
+        keep_outputs(tmp_path, "kept")
+        with contextlib.suppress(OperatorError):
+            run(first, "before", late, old, out)
+        put_outputs_back(tmp_path, "kept")
+    run(then, name, -1, new, out)
+
+    wanted = make_ticks(then, kind, name, -1).to_list()
+    ab.run(wanted, on="sequential")
+    parts = sorted(out.glob("part-*"))
+    found = [
+        json.loads(line) for part in parts for line in part.read_text().splitlines()
+    ]
+    # what was written before the copy was made has the old type
+    assert [row.replace(HOME, "") for row in wanted.items] == [
+        row.replace(HOME, "") for row in found
+    ]
+
+
+def keep_outputs(folder, name) -> None:
+    (folder / name).mkdir()
+    for path in [*folder.glob("out*"), *folder.glob(".out*")]:
+        shutil.copytree(path, folder / name / path.name)
+
+
+def put_outputs_back(folder, name) -> None:
+    for path in [*folder.glob("out*"), *folder.glob(".out*")]:
+        shutil.rmtree(path)
+    for path in (folder / name).iterdir():
+        shutil.move(path, folder / path.name)

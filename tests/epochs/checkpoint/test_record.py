@@ -7,17 +7,26 @@ import json
 import pytest
 
 from anabranch.epochs.checkpoint.record import Log, Record, Snapshot, from_json, to_json
-from anabranch.epochs.state.store import EMPTY, Stamp
+from anabranch.epochs.layout import Unit
+from anabranch.epochs.state.buckets import EMPTY, Stamp
+from anabranch.epochs.task import EpochAttempt
 
 RECORD = Record(
     epoch=5,
     turn=50,
     logs=(
-        Log("u0", "l2", 2, {0: 1, 1: 1}, turn=20, attempt=200),
-        Log("u0", "l4", 4, {0: 1}, turn=40, attempt=400),
+        Log("u0", "l2", 2, ((0, 2),), 2, turn=20, attempt=200),
+        Log("u0", "l4", 4, ((0, 1),), 1, turn=40, attempt=400),
     ),
-    snapshots=(Snapshot("u0", "s3", 3, 1, 1, 1, version=Stamp(2, 20, 200)),),
+    snapshots=(Snapshot("u0", "s3", 3, ((1, 2),), 1, 1, version=Stamp(2, 20, 200)),),
 )
+
+
+def version_of(record, unit, bucket):
+    """Return the version of a bucket, as a task gets it."""
+    attempt = EpochAttempt(versions=record.versions)
+    return attempt.versions_of(Unit(unit, 0, 0, (), ()), [bucket])[bucket]
+
 
 VERSIONS = {
     "a bucket that has changed": (("u0", 0), Stamp(4, 40, 400)),
@@ -29,24 +38,7 @@ VERSIONS = {
 
 @pytest.mark.parametrize(("place", "version"), VERSIONS.values(), ids=VERSIONS)
 def test_a_bucket_has_the_version_of_its_last_change(place, version):
-    assert version == RECORD.version_of(*place)
-
-
-LEADING = {
-    "nothing, when all logs are kept": (0, EMPTY, True),
-    "a change that is logged": (0, Stamp(2, 20, 200), True),
-    "the same epoch by another attempt": (0, Stamp(2, 20, 201), False),
-    "the same epoch by another try": (0, Stamp(2, 19, 200), False),
-    "the content of the snapshot": (1, Stamp(2, 20, 200), True),
-    "nothing, when a snapshot has replaced logs": (1, EMPTY, False),
-}
-
-
-@pytest.mark.parametrize(
-    ("bucket", "version", "leads"), LEADING.values(), ids=LEADING.keys()
-)
-def test_logs_lead_from(bucket, version, leads):
-    assert leads == RECORD.leads_from("u0", bucket, version)
+    assert version == version_of(RECORD, *place)
 
 
 def test_a_record_is_read_as_it_was_written():
@@ -72,5 +64,30 @@ def test_a_record_of_the_first_release_is_read():
     record = from_json(json.dumps(old).encode())
 
     assert Stamp(3, 1_000_007) == record.stamp
-    assert Stamp(3, 0) == record.version_of("u0", 0)
-    assert Stamp(2, 0) == record.version_of("u0", 1)
+    assert Stamp(3, 0) == version_of(record, "u0", 0)
+    assert Stamp(2, 0) == version_of(record, "u0", 1)
+
+
+def test_a_record_of_format_6_is_read():
+    """
+    A log lists the bytes of each bucket from the first to the last, -1 if it has none.
+    """
+    log = ["u0", "l3", 3, {}, 7, 70, "xxh3:0", 64, 2, 5, -1, 6]
+    snapshot = ["u0", "s2", 2, 1, 4, 9, [1, 5, 50], "xxh3:1", 64]
+    old = {
+        "epoch": 3,
+        "turn": 7,
+        "finished": [],
+        "parts": {},
+        "buckets": 64,
+        "logs": [log],
+        "snapshots": [snapshot],
+    }
+
+    record = from_json(json.dumps(old).encode())
+
+    held = ((2, 3), (4, 5))
+    assert (Log("u0", "l3", 3, held, 11, 7, 70, "xxh3:0", 64),) == record.logs
+    version = Stamp(1, 5, 50)
+    whole = Snapshot("u0", "s2", 2, ((1, 2),), 4, 9, version, "xxh3:1", 64)
+    assert (whole,) == record.snapshots

@@ -11,9 +11,10 @@ import anabranch as ab
 from anabranch.compiler.columns.choose_columns import find_columns
 from anabranch.connectors.files.arrow_items import form_of, to_table
 from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.state.buckets import EMPTY, Stamp, bucket_of_entry
 from anabranch.epochs.state.states import ClockStates, StoredStates, bucket_of
-from anabranch.epochs.state.store import EMPTY, Bucket, Stamp, close_buckets
-from anabranch.graph.traits import Traits
+from anabranch.epochs.state.store import BucketStore, OpenStates, close_buckets
+from anabranch.graph.kind import Traits
 from anabranch.language.drafts import build_graph
 from anabranch.operators.clock import Advance
 from anabranch.runtime.columns.chain import ColumnChain
@@ -42,6 +43,33 @@ class Price(NamedTuple):
     price: float
 
 
+class Buckets:
+    """The buckets of one replica, in one store."""
+
+    def __init__(self, folder):
+        self.store = BucketStore(folder / "store")
+        self.stamps = dict.fromkeys(range(BUCKETS), EMPTY)
+
+    def begin(self, turn):
+        assert [] == self.store.begin(self.stamps, turn)
+        return OpenStates(
+            {0: self.store, 1: self.store, 2: self.store, 3: self.store},
+            range(BUCKETS),
+            BUCKETS,
+        )
+
+    def write(self, stamp, changes):
+        self.store.end()
+        assert [] == self.store.write(self.stamps, stamp, sorted(changes.items()))
+        self.stamps = dict.fromkeys(self.stamps, stamp)
+
+    def read(self, turn):
+        self.begin(turn)
+        found = list(self.store.states())
+        self.store.end()
+        return found
+
+
 class Epochs:
     """Runs epochs of one operator on buckets, one replica having all of them."""
 
@@ -52,8 +80,7 @@ class Epochs:
         self.kernel = kernel_of(self.op)
         self.states = ClockStates(0, self.op, self.kernel, self.op.keyed_by)
         self.pickler = Pickler(graph)
-        self.buckets = {n: Bucket(folder / str(n)) for n in range(BUCKETS)}
-        self.stamps = dict.fromkeys(self.buckets, EMPTY)
+        self.buckets = Buckets(folder)
         self.epoch = 0
         self.clock = None
         self.touched = 0  # keys that the last epoch has read
@@ -62,9 +89,7 @@ class Epochs:
     def run(self, *events):
         """Return what an epoch of items and times of the clock gives."""
         self.epoch += 1
-        for number, bucket in self.buckets.items():
-            assert bucket.begin(self.stamps[number], self.epoch)
-        self.states.attach(self.buckets, BUCKETS, self.pickler)
+        self.states.attach(self.buckets.begin(self.epoch), self.pickler)
         state = self.states[()]
         if self.clock is not None:
             self.kernel.share(state, self.clock)
@@ -79,18 +104,13 @@ class Epochs:
         self.clock = self.kernel.find_shared(state)
         self.touched = len(self.states._found)
         changes = self.states.changes()
-        self.written = sum(map(len, changes.values()))
-        for number, bucket in self.buckets.items():
-            bucket.end()
-            if changes[number]:
-                stamp = Stamp(self.epoch, self.epoch, number)
-                assert bucket.write(self.stamps[number], stamp, changes[number])
-                self.stamps[number] = stamp
+        self.written = len(changes)
+        self.buckets.write(Stamp(self.epoch, self.epoch), changes)
         return given
 
     def held(self):
         """Return how many entries the buckets have."""
-        return sum(len(list(bucket.states())) for bucket in self.buckets.values())
+        return len(list(self.buckets.read(self.epoch)))
 
 
 @pytest.fixture
@@ -162,10 +182,11 @@ def test_states_and_index_entries_of_a_key_are_in_its_bucket(make):
     epochs = make(windows)
     epochs.run(*(Click(3, f"u{n}") for n in range(20)), 3)
 
-    for number, bucket in epochs.buckets.items():
-        keys = [epochs.pickler.loads(stored)[0] for _, stored in bucket.states()]
-        assert {number} >= {bucket_of(key, BUCKETS) for key in keys}
-        assert len(keys) == 2 * len(set(keys))
+    found = {}
+    for raw, stored in epochs.buckets.read(1):
+        key, _ = epochs.pickler.loads(stored)
+        found.setdefault(key, []).append(bucket_of_entry(raw))
+    assert {f"u{n}": 2 * [bucket_of(f"u{n}", BUCKETS)] for n in range(20)} == found
 
 
 def total(state: float, t: Trade) -> tuple[float, Price]:
@@ -197,8 +218,7 @@ class ColumnEpochs:
         self.states = self.open()
         self.chain = ColumnChain([self.op], kernels, {self.op.name: self.states})
         self.pickler = Pickler(graph)
-        self.buckets = {n: Bucket(folder / str(n)) for n in range(BUCKETS)}
-        self.stamps = dict.fromkeys(self.buckets, EMPTY)
+        self.buckets = Buckets(folder)
         self.turn = 0
         self.same = False
 
@@ -208,32 +228,23 @@ class ColumnEpochs:
     def run(self, trades):
         """Return the outputs of an epoch, which is not saved yet."""
         self.turn += 1
-        for number, bucket in self.buckets.items():
-            assert bucket.begin(self.stamps[number], self.turn)
-        self.states.attach(self.buckets, BUCKETS, self.pickler, same=self.same)
+        opened = self.buckets.begin(self.turn)
+        self.states.attach(opened, self.pickler, same=self.same)
         self.same = False
         table = to_table(trades, form_of(Trade))
         return self.chain.run(self.chain.of_table(table)).items()
 
     def save(self):
-        for number, changed in self.states.changes().items():
-            self.buckets[number].end()
-            if changed:
-                stamp = Stamp(self.turn, self.turn, number)
-                assert self.buckets[number].write(self.stamps[number], stamp, changed)
-                self.stamps[number] = stamp
+        self.buckets.write(Stamp(self.turn, self.turn), self.states.changes())
         self.same = True
 
     def give_up(self):
-        for bucket in self.buckets.values():
-            bucket.end()
+        self.buckets.store.end()
 
     def read(self):
         """Return the states that are stored, as another process reads them."""
         other = self.open()
-        for number, bucket in self.buckets.items():
-            assert bucket.begin(self.stamps[number], self.turn)
-        other.attach(self.buckets, BUCKETS, self.pickler)
+        other.attach(self.buckets.begin(self.turn), self.pickler)
         other.load_all()
         self.give_up()
         return dict(other)

@@ -6,15 +6,32 @@ import random
 
 import pytest
 
-from anabranch.epochs.state.store import EMPTY, GONE, Bucket, Stamp, close_buckets
+from anabranch.epochs.state.buckets import EMPTY, Stamp, prefix_of_bucket
+from anabranch.epochs.state.store import GONE, BucketStore, close_buckets
 from anabranch.errors import EngineError
+from tests.epochs.state.one_bucket import Bucket, in_bucket, without_bucket
 
 ONE, TWO = Stamp(1, 1, 10), Stamp(2, 2, 20)
 
 
-@pytest.fixture
-def bucket(tmp_path):
+OTHERS = {
+    "alone": {},
+    "between others": {4: {b"a": b"x", b"b": b"x"}, 6: {b"0": b"x", b"c": b"x"}},
+}
+
+
+@pytest.fixture(params=OTHERS.values(), ids=OTHERS)
+def bucket(tmp_path, request):
+    """A bucket in a store; nothing that is done to it changes the others there."""
+    for number, held in request.param.items():
+        other = Bucket(tmp_path / "bucket", number)
+        other.write(EMPTY, Stamp(1, 1, number), held)
+        other.write(Stamp(1, 1, number), Stamp(1, 1, 7), {b"late": b"x"})
     yield Bucket(tmp_path / "bucket")
+    for number, held in request.param.items():
+        other = Bucket(tmp_path / "bucket", number)
+        assert held == states(other, Stamp(1, 1, number))
+        assert {**held, b"late": b"x"} == states(other, Stamp(1, 1, 7))
     close_buckets()
 
 
@@ -286,3 +303,137 @@ def test_what_is_committed_of_a_line_becomes_the_base(bucket):
 
     assert tuple(line[1:]) == bucket.versions  # the second was committed last
     assert {b"0", b"1", b"2", b"3", b"4"} == set(states(bucket, line[4]))
+
+
+def test_a_database_that_a_full_disk_left_incomplete_is_made_anew(tmp_path):
+    path = tmp_path / "bucket"
+    path.mkdir()
+    (path / "data.mdb").write_bytes(b"\0" * 4096)
+
+    assert (EMPTY,) == Bucket(path).versions
+
+
+def test_the_table_of_readers_has_its_blocks_before_it_is_mapped(tmp_path):
+    Bucket(tmp_path / "bucket")
+    found = (tmp_path / "bucket" / "lock.mdb").stat()
+
+    assert found.st_blocks * 512 >= found.st_size  # else a full disk ends the process
+
+
+FEW = {
+    1: {b"a": b"1"},
+    2: {b"b": b"1"},
+    3: {b"a": b"1", b"c": b"1"},
+}
+
+
+@pytest.fixture
+def store(tmp_path):
+    yield BucketStore(tmp_path / "store")
+    close_buckets()
+
+
+def entries(changes):
+    """Return the changes of buckets as they are written."""
+    return [one for n in sorted(changes) for one in in_bucket(n, changes[n].items())]
+
+
+def read(store, wanted):
+    """Return the states of buckets in the wanted versions."""
+    assert [] == store.begin(wanted, 99)
+    found = {n: dict(without_bucket(store.states(buckets=[n]))) for n in wanted}
+    store.end()
+    return found
+
+
+def test_buckets_are_written_together_and_read_apart(store):
+    store.write(dict.fromkeys(FEW, EMPTY), ONE, entries(FEW))
+
+    assert FEW == read(store, dict.fromkeys(FEW, ONE))
+    assert {2: FEW[2]} == read(store, {2: ONE})
+
+
+def test_a_bucket_that_moves_to_another_replica_takes_its_changes_along(store):
+    """
+    Its new replica follows the attempt of the old one, whose other buckets stay.
+    """
+    store.write(dict.fromkeys(FEW, EMPTY), ONE, entries(FEW))
+
+    store.write({2: ONE}, Stamp(2, 2, 21), entries({2: {b"b": b"2"}}))
+    store.write({1: ONE, 3: ONE}, Stamp(2, 2, 20), entries({3: {b"c": GONE}}))
+
+    last = {1: Stamp(2, 2, 20), 2: Stamp(2, 2, 21), 3: Stamp(2, 2, 20)}
+    assert {1: {b"a": b"1"}, 2: {b"b": b"2"}, 3: {b"a": b"1"}} == read(store, last)
+    assert FEW == read(store, dict.fromkeys(FEW, ONE))
+    assert [2] == store.begin(dict.fromkeys(FEW, Stamp(2, 2, 20)), 99)
+
+
+def test_nothing_is_written_if_one_of_the_bases_is_missing(store):
+    store.write({1: EMPTY, 2: EMPTY}, ONE, entries({1: {b"a": b"1"}}))
+
+    assert [3] == store.write(dict.fromkeys(FEW, ONE), TWO, entries(FEW))
+    assert {1: {b"a": b"1"}, 2: {}} == read(store, {1: ONE, 2: ONE})
+    assert {3: {}} == read(store, {3: EMPTY})
+
+
+def test_the_first_state_is_found_with_all_changes(store):
+    def first(prefix, begin):
+        of = prefix_of_bucket(3)
+        found = store.first(of + prefix, of + begin)
+        return None if found is None else (found[0][2:], found[1])
+
+    held = {b"a1": b"1", b"a3": b"3", b"b1": b"1"}
+    store.load(ONE, [3], 1, [in_bucket(3, held.items())])
+    changes = {b"a1": GONE, b"a2": b"2", b"a3": b"4"}
+    store.write({3: ONE, 4: EMPTY}, TWO, entries({3: changes, 4: {b"a0": b"0"}}))
+
+    assert [] == store.begin({3: TWO}, 99)
+    assert (b"a2", b"2") == first(b"a", b"a")
+    assert (b"a3", b"4") == first(b"a", b"a2\0")
+    assert first(b"a", b"a3\0") is None
+    assert (b"b1", b"1") == first(b"b", b"b")
+    assert first(b"c", b"c") is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_buckets_that_move_are_as_a_dictionary_for_each_would_have_them(store, seed):
+    """
+    Each epoch deals the buckets of a store anew to three replicas; some are given up and
+    run again, some are not committed when the next begins.
+    """
+    chance = random.Random(seed)
+    buckets = range(8)
+    versions = dict.fromkeys(buckets, EMPTY)
+    expected = {n: {} for n in buckets}
+    turn, pending = 0, ()
+    for epoch in range(1, 12):
+        before = versions, expected
+        for again in range(chance.choice([1, 1, 2])):
+            versions, expected = dict(before[0]), {n: {**before[1][n]} for n in buckets}
+            turn += 1
+            owner = {n: chance.randrange(3) for n in buckets}
+            stamps = [Stamp(epoch, turn, 10 * replica) for replica in range(3)]
+            for replica in chance.sample(range(3), 3):
+                own = [n for n in buckets if owner[n] == replica]
+                if not own or chance.random() < 0.2:
+                    continue
+                changes = {n: {} for n in own}
+                for n in own:
+                    for _ in range(chance.randrange(3)):
+                        key = b"%d" % chance.randrange(4)
+                        changes[n][key] = chance.choice([GONE, b"%d" % turn])
+                bases = {n: versions[n] for n in own}
+                assert [] == store.write(
+                    bases, stamps[replica], entries(changes), pending if again else ()
+                )
+                for n in own:
+                    versions[n] = stamps[replica]
+                    after = {**expected[n], **changes[n]}
+                    expected[n] = {k: s for k, s in after.items() if s != GONE}
+        assert expected == read(store, versions)
+        if chance.random() < 0.3:  # it is restored, as if it had been elsewhere
+            n = chance.randrange(8)
+            elsewhere = Stamp(epoch, turn, 77)
+            store.load(elsewhere, [n], turn, [in_bucket(n, expected[n].items())])
+            versions[n] = elsewhere
+            assert expected == read(store, versions)

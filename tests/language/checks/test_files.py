@@ -109,11 +109,32 @@ def test_a_sink_inside_the_directory_of_another_is_refused():
     assert_refused(program, "give each sink a path of its own")
 
 
-@pytest.mark.parametrize("path", ["in/t.txt", "in", "in/*.txt"])
+@pytest.mark.parametrize("path", ["in/t.csv", "in", "in/*.csv"])
 def test_a_sink_to_what_is_read_is_refused(path):
-    (fault,) = faults_in(lambda: read_text(path).write_csv("in/t.txt"))
+    (fault,) = faults_in(lambda: read_text(path).write_csv("in/t.csv"))
 
-    assert "it writes to 'in/t.txt', which 'read_text'" in fault.text
+    assert "it writes to 'in/t.csv', which 'read_text'" in fault.text
+
+
+NAMED_LIKE_FILES = {
+    "out/x.csv": "name one file 'x.jsonl', or a directory 'x', or use write_csv",
+    "x.json": "name one file 'x.jsonl', or a directory 'x'",
+    "x.jsonl.gz": "name one file 'x.jsonl', or a directory 'x'",
+    "s3://b/x.parquet?region=eu": "or use write_parquet",
+}
+
+
+@pytest.mark.parametrize(("path", "advice"), NAMED_LIKE_FILES.items())
+def test_a_directory_of_parts_that_is_named_like_a_file_is_refused(path, advice):
+    (fault,) = faults_in(lambda: from_iterable([1]).write_jsonl(path))
+
+    assert "one file must end in .jsonl" in fault.text
+    assert advice in fault.fix
+
+
+@pytest.mark.parametrize("path", ["x.jsonl", "x", "v1.2", ".csv", "day=1.5"])
+def test_other_names_of_outputs_are_accepted(path):
+    assert () == tuple(faults_in(lambda: from_iterable([1]).write_jsonl(path)))
 
 
 def test_paths_that_stand_apart_are_accepted():

@@ -10,7 +10,7 @@ import pytest
 import anabranch as ab
 from anabranch.compiler.columns.choose_columns import find_columns
 from anabranch.connectors.files.arrow_items import form_of, to_table
-from anabranch.graph.traits import Traits
+from anabranch.graph.kind import Traits
 from anabranch.language.drafts import build_graph
 from anabranch.operators.stateless import WINDOW
 from anabranch.runtime.columns.chain import ColumnChain

@@ -1,11 +1,16 @@
 """Fission: the firings of an operator divided among threads."""
 
+import sys
+from dataclasses import replace
+
+import numba
 import numpy as np
 import pytest
 
 import anabranch as ab
 from anabranch.compiler.compile import compile_graph
 from anabranch.language.drafts import build_graph
+from anabranch.plan.plan import ArrayColumn, ArrayKernel
 from anabranch.runtime.compiled import build as threads
 from anabranch.runtime.compiled.part import Part
 from anabranch.runtime.compiled.program import choice_of
@@ -46,3 +51,20 @@ def test_cheap_firings_are_not_worth_a_thread():
 
     assert found.ways(1000) == 1
     assert found.ways(10_000_000) == 8
+
+
+def test_a_kernel_is_stored_once_its_code_is_in_the_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv(threads.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setitem(sys.modules, "numba", numba)
+    column = ArrayColumn("float", 0, 0)
+    kernel = ArrayKernel("one", 1, 1, 1, (column,), (column,), "def kernel(): ...", ())
+    other = replace(kernel, source="def kernel(): pass")
+    name, _ = threads._name_kernel(kernel)
+
+    assert not threads.is_stored(kernel)
+    folder = tmp_path / "__pycache__"
+    folder.mkdir()
+    (folder / f"anabranch_kernel_{name}.kernel-6.py311.nbi").touch()
+    assert threads.is_stored(kernel)
+    assert not threads.is_stored(other)
+    assert threads.is_stored(replace(kernel, source=""))

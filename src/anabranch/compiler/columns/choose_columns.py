@@ -33,8 +33,7 @@ from anabranch.compiler.columns.write_kernel import (
 from anabranch.compiler.options import Target
 from anabranch.graph.declarations import declaration_of
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.graph.traits import Traits
+from anabranch.graph.kind import SinkKind, SourceKind, Traits
 from anabranch.graph.types import parameter_type
 from anabranch.operators.clock import EventTime, Timing
 from anabranch.operators.custom import Scan
@@ -48,9 +47,15 @@ from anabranch.operators.stateless import (
     describe_function,
 )
 from anabranch.operators.windows import Aggregate
-from anabranch.plan.column_kernels import ColumnKernel, ColumnShape, RunsAs
+from anabranch.plan.column_kernels import (
+    ColumnKernel,
+    ColumnShape,
+    RunsAs,
+    divide_into_segments,
+    is_line,
+    why_not_in_segments,
+)
 from anabranch.plan.plan import Element
-from anabranch.plan.segments import divide_into_segments, is_line, why_not_in_segments
 from anabranch.python.source import path_to_show
 
 KnownShapes = Mapping[str, ColumnShape]  # operator -> the shape of its outputs
@@ -75,7 +80,7 @@ def find_columns(graph: Graph, traits: Mapping[str, Traits]) -> tuple[RunsAs, ..
         if not isinstance(op.kind, SourceKind):
             try:
                 kernel = _kernel(op, traits[op.name], known)
-                found.append(RunsAs(op.name, _why_columns(kernel), kernel))
+                found.append(RunsAs(op.name, _why_columns(op, kernel), kernel))
                 shape = kernel.gives
             except NoColumnsError as refused:
                 found.append(RunsAs(op.name, str(refused)))
@@ -87,7 +92,7 @@ def find_columns(graph: Graph, traits: Mapping[str, Traits]) -> tuple[RunsAs, ..
     return tuple(found)
 
 
-def _why_columns(kernel: ColumnKernel) -> str:
+def _why_columns(op: Op, kernel: ColumnKernel) -> str:
     match kernel.role:
         case "clock":
             return "its clock is a maximum over a column"
@@ -95,8 +100,10 @@ def _why_columns(kernel: ColumnKernel) -> str:
             return "its predicate is compiled"
         case "split" | "routes":
             return "its route is compiled"
+        case "union" if op.timing is not None:
+            return "it only reorders columns, and takes the least of their clocks"
         case "union":
-            return "it puts columns in order"
+            return "it only reorders columns"
     count = len(kernel.sources)
     return f"compiled; {len(kernel.computed)} of {count} columns are computed"
 
@@ -133,9 +140,11 @@ def _kernel(op: Op, traits: Traits, known: KnownShapes) -> ColumnKernel:
 
 
 def _check_timing(op: Op, timing: Timing) -> None:
-    """Refuse operators that follow the clock, except keyed windows."""
+    """Refuse operators that follow the clock, except unions and keyed windows."""
     if timing.forget_after is not None:
-        msg = "it forgets keys by the clock of its stream"
+        msg = "it expires keys by the clock of its stream"
+    elif isinstance(op.kind, Union):
+        return
     elif not (isinstance(op.kind, Aggregate) and op.kind.window.time is not None):
         msg = "it follows the clock of its stream"
     elif not op.keyed_by:
@@ -253,7 +262,7 @@ def choose_columns(
     """
     found = {one.operator: one for one in find_columns(graph, traits)}
     marked = _find_marked(graph, traits)
-    merged = "it merges what replicas have added up"
+    merged = "it merges the partial aggregates of replicas"
     found |= {name: RunsAs(name, merged) for name in in_parts}
     chosen: dict[str, RunsAs] = {}
     for element in elements:
@@ -267,7 +276,7 @@ def choose_columns(
         found |= _leave_between(graph, inner, found, passing)
         why = None
         if target.resilient:
-            why = "the run goes on after errors, item by item"
+            why = "the run continues after errors, item by item"
         elif target.batched and element.region in in_groups:
             why = "it takes several items at a time"
         elif target.batched and (here := _find_driver_side(graph, element, traits)):
@@ -310,7 +319,7 @@ def _leave_between(
             continue
         around = {*graph.producers(name), *graph.consumers(name)} & {*inner}
         if all(n in left or found[n].kernel is None for n in around):
-            left[name] = RunsAs(name, "what it stands between runs in Python")
+            left[name] = RunsAs(name, "its neighbours run in Python")
     return left
 
 
@@ -383,7 +392,7 @@ def _choose_parts(
         if any(
             {*before, *ahead} & {*group} and {*behind} & {*group} for group in noticing
         ):
-            both = "operators that must take turns by item stand on both sides of it"
+            both = "operators on both sides of it must take turns item by item"
             for name in (*ahead, *longest[1], *behind):
                 if chosen[name].kernel is not None:
                     chosen[name] = RunsAs(name, both)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from anabranch.compiler.columns.arithmetic import kinds_in
-from anabranch.compiler.columns.exact_helpers import CIVIL
+from anabranch.compiler.columns.arithmetic import CIVIL, kinds_in
 from anabranch.compiler.columns.values import Group, Known, Scalar, Value, describe
 from anabranch.plan.column_kernels import TIMES, count_time
 from anabranch.plan.column_kernels import ColumnKind as Kind

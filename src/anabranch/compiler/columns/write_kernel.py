@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from anabranch.compiler.columns.arithmetic import Module
-from anabranch.compiler.columns.results import Translated
 from anabranch.compiler.columns.translate import (
+    Translated,
     translate,
     translate_columns,
     translate_outputs,

@@ -44,7 +44,7 @@ from anabranch.compiler.numeric.values import (
 )
 from anabranch.graph.declarations import declaration_of
 from anabranch.graph.graph import Graph, Op
-from anabranch.graph.traits import Traits
+from anabranch.graph.kind import Traits
 from anabranch.graph.types import fields_of
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.sources import FromIterable

@@ -232,12 +232,29 @@ def _place(name: str, columns: tuple[str, ...], path: str) -> int:
         msg = (
             f"{path}: a column must have one name; {name!r} is there twice; rename one"
         )
+    elif (other := _find_delimiter(name, columns)) is not None:
+        msg = (
+            f"{path}: there must be a column {name!r}; there is only "
+            f"{columns[0]!r}, whose names are separated by {other!r}; say "
+            f"delimiter={other!r}"
+        )
     else:
         msg = (
             f"{path}: there must be a column {name!r}; there is none; "
             f"{there_is(name, columns, 'column')}"
         )
     raise InputError(msg)
+
+
+def _find_delimiter(name: str, columns: tuple[str, ...]) -> str | None:
+    """Return the delimiter by which a header of one column would have a name.
+
+    >>> _find_delimiter("price", ("symbol;price",)), _find_delimiter("p", ("a", "b"))
+    (';', None)
+    """
+    if len(columns) != 1:
+        return None
+    return next((one for one in ";\t|," if name in columns[0].split(one)), None)
 
 
 def _lines(text: str) -> io.StringIO:

@@ -59,18 +59,23 @@ def _look_at(path: Location) -> Look | None:
 class FileWatch:
     """The files of a directory or pattern as they appear.
 
-    `now_s` is the clock: seconds since the epoch, as modification times are.
+    `now_s` measures how long a file has not changed. `wall_s` gives seconds since 1970,
+    as modification times are: the age of a file when it is first seen. If that clock
+    was set meanwhile, modification times are not believed.
     """
 
     def __init__(
         self,
         path: str,
-        now_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = time.monotonic,
+        wall_s: Callable[[], float] = time.time,
         taken: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         """Begin with nothing taken, or with an earlier value of `taken`."""
         self._path = path
         self._now_s = now_s
+        self._wall_s = wall_s
+        self._ahead_s = wall_s() - now_s()
         self._seen: dict[str, tuple[Look, float]] = {}  # and since when
         self.taken = {name: Look(*look) for name, look in (taken or {}).items()}
         place = locate(path)
@@ -85,7 +90,9 @@ class FileWatch:
 
     def new_files(self) -> list[Location]:
         """Return the files that have become complete since the last call."""
-        now_s = self._now_s()
+        now_s, wall_s = self._now_s(), self._wall_s()
+        was_set = abs(wall_s - now_s - self._ahead_s) > SETTLE_S / 2
+        self._ahead_s = wall_s - now_s
         complete = []
         there = set()
         for path, look in self._looks():
@@ -100,8 +107,9 @@ class FileWatch:
             before, since_s = self._seen.get(name, (None, 0.0))
             if before != look:
                 # A file from before we started was already complete.
-                known = before is None and look != NO_FILE
-                since_s = min(now_s, look.modified_ns / 1e9) if known else now_s
+                known = before is None and look != NO_FILE and not was_set
+                age_s = wall_s - look.modified_ns / 1e9 if known else 0.0
+                since_s = now_s - max(0.0, age_s)
                 self._seen[name] = look, since_s
             if now_s - since_s >= SETTLE_S:
                 complete.append((path, look))

@@ -20,12 +20,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from json.encoder import (  # type: ignore[attr-defined]
+    c_encode_basestring,
+    c_make_encoder,
+)
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from anabranch.connectors.files.arrow_items import Form
 from anabranch.connectors.files.columns import columns_of_item, plain
 from anabranch.connectors.files.nested import (
     Convert,
@@ -125,6 +135,65 @@ class JsonParser(RowParser):
             raise Unreadable(msg)
         columns = [column.of_objects(values) for column in self._columns]
         return list(map(self._make, zip(*columns, strict=True)))
+
+
+_TABLE_TYPES = frozenset({int, float, bool, str})
+# What Arrow reads otherwise than Python: -0 in a column of floats, Inf for a number.
+_OTHERWISE = re.compile(rb"-0(?![.0-9eE])|[:,\s]-?(?:Inf|NaN)")
+
+
+def json_table(data: bytes, form: Form, rows: int) -> pa.Table | None:
+    r"""Return lines of objects as a table; None if Arrow might read them otherwise.
+
+    Each line must be one flat object with all that the type requires; the parser of rows
+    reads the rest, and names what is wrong. So lines must begin with their only brace:
+    Arrow takes several objects of a line for several rows. Lists are left to the parser
+    because Python limits their depth.
+
+    >>> from anabranch.connectors.files.arrow_items import form_of
+    >>> json_table(b'{"value": 1}\n', form_of(int), 1)
+    """
+    if form.scalar or not _TABLE_TYPES.issuperset(form.types) or not rows:
+        return None
+    data = data.removesuffix(b"\n")
+    lines = data.count(b"\n") + 1, data.count(b"\n{") + data.startswith(b"{")
+    braces = data.count(b"{"), data.count(b"}")
+    if {*lines, *braces} != {rows} or b"[" in data or b"\x00" in data:
+        return None
+    unusual = b"-0" in data or b"Inf" in data or b"NaN" in data
+    if (unusual and _OTHERWISE.search(data)) or not _is_utf8(data):
+        return None
+    wanted = pa_json.ParseOptions(
+        explicit_schema=pa.schema([field.with_nullable(True) for field in form.schema]),
+        unexpected_field_behavior="ignore",
+    )
+    at_once = pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
+    try:
+        found = pa_json.read_json(pa.BufferReader(data), at_once, wanted)
+    except pa.ArrowException:
+        return None
+    columns = [found.column(name) for name in form.names]
+    if found.num_rows != rows or not all(map(_is_whole, columns, form.optional)):
+        return None
+    return pa.Table.from_arrays(columns, schema=form.schema).combine_chunks()
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_whole(column: pa.ChunkedArray, optional: bool) -> bool:
+    """Tell whether a column lacks nothing; a number of too many digits is infinite."""
+    if column.null_count and not optional:
+        return False
+    floats = pa.types.is_floating(column.type)
+    return not floats or bool(pc.all(pc.is_finite(column)).as_py() in (None, True))
 
 
 class _Column:
@@ -240,7 +309,28 @@ _JSON_TYPES: dict[Any, _JsonType] = {
 }
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+_encoder = json.JSONEncoder(ensure_ascii=False, check_circular=False)
+
+
+def _make_encode() -> Callable[[Any], str]:
+    """Return what `_encoder.encode` does, without making its C part for each value."""
+    if c_make_encoder is None or c_encode_basestring is None:  # not CPython
+        return _encoder.encode
+    punctuation = _encoder.key_separator, _encoder.item_separator
+    find_chunks = c_make_encoder(
+        None,
+        _encoder.default,
+        c_encode_basestring,
+        None,
+        *punctuation,
+        False,
+        False,
+        True,
+    )
+    return lambda value: "".join(find_chunks(value, 0))
+
+
+_encode = _make_encode()
 _SIMPLE = frozenset({int, float, str, bool, type(None)})
 
 

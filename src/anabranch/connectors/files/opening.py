@@ -10,13 +10,20 @@ from codecs import BOM_UTF8
 from dataclasses import dataclass
 
 from anabranch.connectors.files.csv import CsvParser, header_of
-from anabranch.connectors.files.input_files import open_file, read_pieces, why_no_file
+from anabranch.connectors.files.input_files import (
+    is_compressed,
+    open_file,
+    read_pieces,
+    why_no_file,
+)
 from anabranch.connectors.files.jsonl import JsonParser
 from anabranch.connectors.files.rows import RowParser, TextParser, Unreadable
-from anabranch.connectors.files.splits import layout_of
+from anabranch.connectors.files.splits import layout_of, pieces
 from anabranch.connectors.storage import Location
 from anabranch.errors import InputError
 from anabranch.operators.sources import ReadFiles
+
+_FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,11 @@ def opening_of(kind: ReadFiles, path: Location) -> Opening:
     """Return the start of a file; `offset` counts raw bytes of the file."""
     with open_file(path) as file:
         mark = len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
-    head = next(read_pieces(path, layout_of(kind), 1 << 16), b"")
+        if not is_compressed(path):  # its beginning has come from a store by now
+            file.seek(0)
+            head = next(pieces(file, layout_of(kind), _FIRST_BYTES), b"")
+    if is_compressed(path):
+        head = next(read_pieces(path, layout_of(kind), _FIRST_BYTES), b"")
     begun = opening_in(kind, path, head)
     return Opening(begun.columns, begun.offset + mark, begun.line)
 

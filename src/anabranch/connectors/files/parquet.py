@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -53,13 +54,14 @@ from anabranch.connectors.files.rows import (
     Unreadable,
 )
 from anabranch.connectors.files.values import attributes_of, maker, text_type
-from anabranch.connectors.storage import Location
+from anabranch.connectors.storage import Location, Status
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.shapes import may_be_none, shape_of
 from anabranch.graph.types import SCALARS, fields_of, optional_of, there_is, type_name
 
 _BATCH_ROWS = 16_384
 _KEPT_GROUPS = 2
+_KEPT_FOOTERS = 64
 _CODE_BYTES = 4
 _PEEK_BYTES = 1 << 16  # read at a time for a single row
 _KEPT_BYTES = 1 << 27  # of row groups; larger ones are read batch by batch
@@ -68,13 +70,14 @@ _AS_THEY_ARE = SCALARS  # once the columns have been cast
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
-def count_parquet_rows(path: Location, kind: Any) -> int:
+def count_parquet_rows(path: Location, kind: Any, known: Status | None = None) -> int:
     """Return the number of rows of a file.
 
-    A damaged file, or one that lacks columns, is refused here already.
+    A damaged file, or one that lacks columns, is refused here already; so is a file of a
+    store whose size or time is not what is `known`.
     """
-    with _open(path, attributes_of(kind)) as (file, _):
-        rows: int = file.metadata.num_rows
+    with _open(path, attributes_of(kind), known) as opened:
+        rows: int = opened.file.metadata.num_rows
         return rows
 
 
@@ -87,35 +90,73 @@ def parse_parquet(
 
 
 def parse_parquet_rows(
-    path: Location, rows: range, kind: Any, first_row: int, refuse: Refuse
+    path: Location,
+    rows: range,
+    kind: Any,
+    first_row: int,
+    refuse: Refuse,
+    *,
+    known: Status | None = None,
 ) -> Numbered:
-    """Yield the items of some rows of a file; only their row groups are read."""
-    batches = _batches(path, attributes_of(kind), rows)
+    """Yield the items of some rows of a file; only their row groups are read.
+
+    A file of a store must have the size and time that are `known`.
+    """
+    batches = _batches(path, attributes_of(kind), rows, known)
     return (yield from _parse(batches, kind, first_row, refuse))
 
 
-def read_parquet_table(path: Location, rows: range, kind: Any) -> Any:
+def read_parquet_table(
+    path: Location, rows: range, kind: Any, known: Status | None = None
+) -> Any:
     """Return some rows of a file as a table, with the attributes of a type as columns.
 
     Strings may be dictionary-encoded, as in the file.
     """
     attributes = attributes_of(kind)
-    with _open(path, attributes) as (file, given):
-        groups, begin = _row_groups(file.metadata, rows)
-        sizes = [file.metadata.row_group(group).total_byte_size for group in groups]
-        if (
-            groups
-            and not given
-            and isinstance(path, Path)
-            and sum(sizes) <= _KEPT_BYTES
-        ):
+    with _open(path, attributes, known) as opened:
+        metadata = opened.file.metadata
+        groups, begin = _row_groups(metadata, rows)
+        sizes = [metadata.row_group(group).total_byte_size for group in groups]
+        if groups and not opened.given and sum(sizes) <= _KEPT_BYTES:
             names = list(attributes)
-            found = [
-                _row_groups_kept.read(path, file, group, names) for group in groups
-            ]
+            found = [_row_groups_kept.read(opened, group, names) for group in groups]
             whole = join_tables(found)
             return whole.slice(rows.start - begin, len(rows))
-    return pa.Table.from_batches(list(_batches(path, attributes, rows)))
+    return pa.Table.from_batches(list(_batches(path, attributes, rows, known)))
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A file that is open, and the values that its path gives."""
+
+    path: Location
+    source: BinaryIO
+    file: Any
+    given: dict[str, Any]
+    known: Status | None = None  # of a store
+
+    def identify(self) -> tuple[Any, ...]:
+        """Return what another file at the same path would differ in."""
+        if isinstance(self.path, Path):
+            look = self.path.stat()
+            return self.path, look.st_size, look.st_mtime_ns, look.st_ino
+        return self.path, self.known
+
+    @contextmanager
+    def open_again(self, **options: Any) -> Iterator[Any]:
+        """Open the same file with other options; a store's has its bytes by now."""
+        metadata = self.file.metadata
+        if isinstance(self.path, Path):
+            with (
+                self.path.open("rb") as source,
+                pq.ParquetFile(source, metadata=metadata, **options) as file,
+            ):
+                yield file
+        else:
+            options = {**options, "buffer_size": 0, "pre_buffer": True}
+            with pq.ParquetFile(self.source, metadata=metadata, **options) as file:
+                yield file
 
 
 class _RowGroups:
@@ -125,14 +166,13 @@ class _RowGroups:
         self._kept: dict[Any, pa.Table] = {}
         self._lock = threading.Lock()
 
-    def read(self, path: Path, file: Any, group: int, names: list[str]) -> pa.Table:
+    def read(self, opened: _Opened, group: int, names: list[str]) -> pa.Table:
         """Return some columns of a row group of a file."""
-        look = path.stat()
-        key = path, look.st_size, look.st_mtime_ns, look.st_ino, group, tuple(names)
+        key = *opened.identify(), group, tuple(names)
         with self._lock:
             found = self._kept.pop(key, None)
         if found is None:
-            found = _read_group(path, file, group, names)
+            found = _read_group(opened, group, names)
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > _KEPT_GROUPS:
@@ -143,40 +183,34 @@ class _RowGroups:
 _row_groups_kept = _RowGroups()
 
 
-def _read_group(path: Path, file: Any, group: int, names: list[str]) -> pa.Table:
+def _read_group(opened: _Opened, group: int, names: list[str]) -> pa.Table:
     """Return some columns of a row group; strings stay dictionary-encoded."""
-    metadata = file.metadata
-    held = metadata.row_group(group)
-    coded = _find_coded(path, file, group, names)
+    held = opened.file.metadata.row_group(group)
+    coded = _find_coded(opened, group, names)
     if not coded:
-        found = file.read_row_group(group, columns=names).select(names)
+        found = opened.file.read_row_group(group, columns=names).select(names)
     else:
-        with (
-            path.open("rb") as opened,
-            pq.ParquetFile(opened, metadata=metadata, read_dictionary=coded) as again,
-        ):
+        with opened.open_again(read_dictionary=coded) as again:
             found = again.read_row_group(group, columns=names).select(names)
     _compare_rows(held.num_rows, found.num_rows)
     return found
 
 
-def _find_coded(path: Path, file: Any, group: int, names: list[str]) -> list[str]:
+def _find_coded(opened: _Opened, group: int, names: list[str]) -> list[str]:
     """Return the string columns that are dictionary-encoded throughout a row group.
 
     A column's metadata is inspected only after a row of the column has been read:
     reading reports a damaged footer as an error, inspecting it ends the process.
     """
+    file = opened.file
     kinds, held = file.schema_arrow, file.metadata.row_group(group)
     texts = [name for name in names if kinds.field(name).type == pa.string()]
     if not texts:
         return []
-    with (
-        path.open("rb") as opened,
-        pq.ParquetFile(
-            opened, metadata=file.metadata, buffer_size=_PEEK_BYTES
-        ) as again,
-    ):
-        rows = again.iter_batches(1, row_groups=[group], columns=texts)
+    # A store gives all columns in as few requests as one.
+    peeked = texts if isinstance(opened.path, Path) else names
+    with opened.open_again(buffer_size=_PEEK_BYTES) as again:
+        rows = again.iter_batches(1, row_groups=[group], columns=peeked)
         if next(rows, None) is None:
             return []
     places = {file.schema.column(n).path: n for n in range(len(file.schema))}
@@ -236,18 +270,49 @@ def _parse(
     return Position(row, 1)
 
 
+_footers: OrderedDict[tuple[Location, Status], Any] = OrderedDict()  # of stores
+
+
 @contextmanager
-def _open(path: Location, attributes: dict[str, Any]) -> Iterator[Any]:
+def open_parquet(
+    path: Location, known: Status | None = None
+) -> Iterator[tuple[BinaryIO, Any, Status | None]]:
+    """Open a file; the footer of a store's file is read once by a process.
+
+    A file of a store must have the size and time that are `known`, or has them from now.
+    """
+    if isinstance(path, Path):
+        with path.open("rb") as local, pq.ParquetFile(local) as file:
+            yield local, file, None
+        return
+    known = path.stat() if known is None else known
+    key = path, known
+    footer = _footers.get(key)
+    with (
+        path.open_known(known) as source,
+        pq.ParquetFile(source, metadata=footer, pre_buffer=True) as file,
+    ):
+        if footer is None:
+            _footers[key] = file.metadata
+            if len(_footers) > _KEPT_FOOTERS:
+                _footers.popitem(last=False)
+        yield source, file, known
+
+
+@contextmanager
+def _open(
+    path: Location, attributes: dict[str, Any], known: Status | None = None
+) -> Iterator[_Opened]:
     """Open a file that has the columns of these attributes; the path may give some."""
     try:
-        with path.open("rb") as opened, pq.ParquetFile(opened) as file:
+        with open_parquet(path, known) as (source, file, found):
             groups = range(file.metadata.num_row_groups)
             held_rows = sum(file.metadata.row_group(n).num_rows for n in groups)
             _compare_rows(file.metadata.num_rows, held_rows)
             given = _values_in_path(path, attributes, file.schema_arrow)
             held = {n: kind for n, kind in attributes.items() if n not in given}
             check_schema(file.schema_arrow, held, str(path))
-            yield file, given
+            yield _Opened(path, source, file, given, found)
     except UNREADABLE as error:
         # It is not the content.
         if isinstance(error, OSError) and error.errno is not None:
@@ -258,11 +323,15 @@ def _open(path: Location, attributes: dict[str, Any]) -> Iterator[Any]:
 
 
 def _batches(
-    path: Location, attributes: dict[str, Any], rows: range | None = None
+    path: Location,
+    attributes: dict[str, Any],
+    rows: range | None = None,
+    known: Status | None = None,
 ) -> Iterator[Any]:
     """Yield the columns of a file, or of some of its rows, batch by batch."""
     names = list(attributes)
-    with _open(path, attributes) as (file, given):
+    with _open(path, attributes, known) as opened:
+        file, given = opened.file, opened.given
         held = [name for name in names if name not in given]
         wanted = range(file.metadata.num_rows) if rows is None else rows
         groups, start = _row_groups(file.metadata, wanted)

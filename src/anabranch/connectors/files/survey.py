@@ -20,8 +20,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from anabranch.connectors.files.input_digest import BLOCK_BYTES
-from anabranch.connectors.files.input_files import read_range
+from anabranch.connectors.files.input_files import BLOCK_BYTES, read_range
 from anabranch.connectors.files.splits import RowFormat, are_well_placed
 from anabranch.connectors.storage import Location
 

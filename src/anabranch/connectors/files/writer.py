@@ -44,8 +44,8 @@ from anabranch.connectors.files.parquet import (
     refuse_misfit,
     table_of_values,
 )
-from anabranch.connectors.storage import Location, StorePath, locate
-from anabranch.errors import OutputError
+from anabranch.connectors.storage import Location, Status, StorePath, locate
+from anabranch.errors import OutputError, advise
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteFiles
 from anabranch.runtime.batch import TableItems
@@ -67,6 +67,12 @@ def part_name(number: int, format: str) -> str:  # noqa: A002
 def why_occupied(path: Location) -> str | None:
     """Return the obstacle to a new output at `path`, or None."""
     with output_errors(path):
+        if isinstance(path, StorePath):
+            found = path.look()
+            if found is None or found == "dir":
+                full = found is not None and any(path.iterdir())
+                return "a directory with files in it" if full else None
+            return "a file" if isinstance(found, Status) and found.st_size else None
         if path.is_dir():
             return "a directory with files in it" if any(path.iterdir()) else None
         if path.exists() and not path.is_file():
@@ -77,13 +83,12 @@ def why_occupied(path: Location) -> str | None:
 def output_error(path: Location, error: OSError) -> OutputError:
     """Return the user's error for a failure of the file system.
 
-    >>> str(output_error(Path("out.csv"), OSError(28, ""))).partition("; check")[0]
+    >>> str(output_error(Path("out.csv"), OSError(28, ""))).partition("; free")[0]
     'out.csv must be writable; No space left on device'
     """
-    return OutputError(
-        f"{path} must be writable; {_reason(path, error)}; check the path, its "
-        f"permissions and the space on the disk"
-    )
+    why = _reason(path, error)
+    advice = advise(why, "check the path, its permissions and the space on the disk")
+    return OutputError(f"{path} must be writable; {why}; {advice}")
 
 
 def _reason(path: Location, error: OSError) -> str:
@@ -197,6 +202,8 @@ class OutputPlace:
 def refuse_occupied(kind: WriteFiles) -> None:
     """Refuse to write where something exists, unless the mode allows it."""
     path = locate(kind.path)
+    if kind.mode == "overwrite":
+        refuse_foreign(path)
     occupied = None if kind.mode == "overwrite" else why_occupied(path)
     if occupied is None or (kind.mode == "append" and path.is_dir()):
         return
@@ -211,6 +218,20 @@ def refuse_occupied(kind: WriteFiles) -> None:
         f"another path, or say mode='overwrite' or mode='append'"
     )
     raise OutputError(msg)
+
+
+def refuse_foreign(path: Location) -> None:
+    """Refuse to replace a directory that holds what no run has written."""
+    if not isinstance(path, Path) or not path.is_dir():
+        return
+    for entry in sorted(path.iterdir()):
+        if not entry.name.startswith(("part-", "_", ".")):
+            msg = (
+                f"mode='overwrite' replaces an output; {path} is a directory that holds "
+                f"{entry.name}, which is no part of one; remove it, or write to another "
+                f"path"
+            )
+            raise OutputError(msg)
 
 
 def remove(path: Location) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from anabranch.control.goals import Latency
+from anabranch.control.goals import Latency, Observable
 from anabranch.control.latency.admission import FIRST_ITEMS, EpochMemory, admit
 from anabranch.control.latency.closed import ClosedMemory, climb
 from anabranch.control.latency.decision import (
@@ -30,19 +30,11 @@ YOUNG = 10  # initial control steps, each a tenth longer than the one before
 UNHURRIED = 10  # control steps between two observations if nothing can be changed
 
 
-class LatencyActuator(Protocol):
+class LatencyActuator(Observable, Protocol):
     """A running program whose latency is observed and whose replicas can change.
 
     None instead of an answer means that the program has ended.
     """
-
-    @property
-    def now_s(self) -> float:
-        """How long the program has run."""
-
-    @property
-    def cores(self) -> int:
-        """The number of cores it may use."""
 
     @property
     def others(self) -> int:

@@ -56,6 +56,7 @@ ENOUGH = 30  # items needed to estimate variability
 EVEN = 1.3
 RISEN = 1.25
 TELLING = 0.9
+NEARLY_FULL = 0.9  # utilization allowed if two replicas more would change little
 AS_WELL = 0.05  # excess of the busiest replica beyond which more are useless
 CATCH_UP_S = 5.0  # time to clear a backlog, at most
 LEAST_CATCH_UP_S = 0.5  # and at least
@@ -129,9 +130,10 @@ Shares = Mapping[int, float]  # degree -> measured share of the busiest replica
 def share_at(load: RegionLoad, degree: int, known: Shares) -> float:
     """Return the busiest replica's share of the work at a degree.
 
-    A degree that was not tried is assumed to have the present imbalance: another number
-    of replicas may divide the keys better. Once several degrees were tried, the
-    imbalance of the largest of them is attributed to one key.
+    For a degree that was not tried, counted keys tell. If there are none, the present
+    imbalance is assumed: another number of replicas may divide the keys better. Once
+    several degrees were tried, the imbalance of the largest of them is attributed to
+    one key.
 
     >>> load = RegionLoad(2, 0.01, 100, share=0.75, keyed=True)
     >>> share_at(load, 3, {}), share_at(load, 3, {3: 0.625}), share_at(load, 1, {})
@@ -141,6 +143,8 @@ def share_at(load: RegionLoad, degree: int, known: Shares) -> float:
     """
     if degree in known:
         return known[degree]
+    if degree in load.shares:
+        return load.shares[degree]
     if len(known) > 1:
         largest = max(known)
         return round(predict_share(known[largest], largest, degree), 6)
@@ -184,6 +188,13 @@ def need_of(  # noqa: PLR0917 - a model has its inputs
 
     stable = [d for d in range(1, most + 1) if busiest(d) <= stance.full]
     quick = [d for d in stable if stance.variability * waits_s(d) <= free_s]
+    if load.keyed and quick:  # a hot key may need several more for little
+        quick = [
+            d
+            for d in range(1, quick[0] - 1)
+            if busiest(d) <= max(stance.full, NEARLY_FULL)
+            and stance.variability * waits_s(d) <= free_s
+        ][:1] + quick
     helpful = _helpful(most, lag)
     if load.keyed:  # more than an even division has no use
         least = min(map(busiest, range(1, most + 1)))

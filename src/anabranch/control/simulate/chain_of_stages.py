@@ -5,26 +5,26 @@ front of each replica; if there are too many, the splitter blocks, and with it
 everything behind: that is how one hot key holds up the others. The output of a stage is
 in order again.
 
-Replicas of a stage without keys are resumed and suspended while items flow. A stage
-with keys pauses until the items in progress are done, as on the local engine.
+Replicas are resumed and suspended while items flow. One that gets keys of another waits
+until that one has done the items it has, as on the local engine.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from anabranch.control.simulate.queue import Machine
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.load import Observed
+from anabranch.metrics.load import LOOKS, Observed, StepArrivals
 from anabranch.metrics.pipeline import InputLoad, Pipeline, RegionShape, ServiceTime
-from anabranch.metrics.rates import LOOKS, StepArrivals
 
 ROOM = 4  # items that may wait in front of a replica
+MOST_DEGREE = 64  # for which the division of keys is told
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,30 @@ class _Line:
     last_s: float = 0.0
     busy_s: list[float] = field(default_factory=list)
     served: int = 0
+    counted: bool = False  # keys, since it has had several replicas
+
+    @property
+    def shape(self) -> RegionShape:
+        """The region as the local engine describes it."""
+        keys, shares = self.stage.keys, {}
+        if self.counted:
+            shares = {
+                degree: max(Counter(key % degree for key in keys).values()) / len(keys)
+                for degree in range(1, MOST_DEGREE + 1)
+            }
+        return RegionShape((self.stage.name,), self.degree, bool(keys), shares=shares)
 
     def widen(self, degree: int, at_s: float) -> None:
         """Set the number of active replicas from a time on."""
         if self.stage.keys:
+            self.counted = self.counted or degree > 1
             at_s = max([at_s, *self.free_s])
-            self.free_s, self.begun_s, self.busy_s = [], [], []
-            self.dealt_s = max(self.dealt_s, at_s)
+            for replica in range(self.degree, degree):  # resumed: they get keys
+                if replica < len(self.free_s):
+                    self.free_s[replica] = at_s
+            lost_s = max(self.free_s[degree:], default=0.0)
+            for replica in range(min(degree, len(self.free_s))):
+                self.free_s[replica] = max(self.free_s[replica], lost_s)
         more = degree - len(self.free_s)
         self.free_s += [at_s] * more
         self.begun_s += [deque(maxlen=ROOM) for _ in range(more)]
@@ -149,9 +166,7 @@ class SimulatedPipeline:
                     for line, mark in zip(self._lines, marks, strict=True)
                 ),
                 {
-                    line.stage.name: RegionShape(
-                        (line.stage.name,), line.degree, bool(line.stage.keys)
-                    )
+                    line.stage.name: line.shape
                     for line in self._lines
                     if line.stage.replicated
                 },

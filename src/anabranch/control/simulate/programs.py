@@ -30,8 +30,8 @@ from anabranch.control.throughput.model import (
     throughput,
 )
 from anabranch.control.throughput.tune import Controller
+from anabranch.metrics.load import Rates
 from anabranch.metrics.pipeline import InputLoad, Pipeline, ServiceTime
-from anabranch.metrics.rates import Rates
 from anabranch.plan.plan import Arrangement
 
 ENOUGH_ROUNDS = 1000  # no program takes as many to settle

@@ -25,9 +25,8 @@ from dataclasses import dataclass, field
 
 from anabranch.control.latency.admission import EpochCosts
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.load import Epoch, Observed
+from anabranch.metrics.load import LOOKS, Epoch, Observed, RecentArrivals, StepArrivals
 from anabranch.metrics.pipeline import InputLoad, Pipeline, RegionShape, ServiceTime
-from anabranch.metrics.rates import LOOKS, RecentArrivals, StepArrivals
 
 REGION = "r0"
 

@@ -18,27 +18,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from anabranch.control.goals import ControlSettings
+from anabranch.control.goals import ControlSettings, Observable
 from anabranch.control.throughput.moves import Move, Scope, Stay, choose_move
 from anabranch.metrics.job_metrics import Adaptation, Journal
+from anabranch.metrics.load import Gain, Rates, gain
 from anabranch.metrics.pipeline import Pipeline
-from anabranch.metrics.rates import Gain, Rates, gain
 from anabranch.plan.plan import Arrangement
 
 
-class Actuator(Protocol):
+class Actuator(Observable, Protocol):
     """A running program that can be observed and rearranged.
 
     None instead of an answer means that the program has ended.
     """
-
-    @property
-    def now_s(self) -> float:
-        """How long the program has run."""
-
-    @property
-    def cores(self) -> int:
-        """The number of cores it may use."""
 
     @property
     def places(self) -> frozenset[str]:

@@ -1,7 +1,7 @@
 "use strict";
 const $ = id => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
-let program = {}, state = null, other = null, lines = -1, heard = Date.now();
+let program = {}, state = null, other = null, lines = -1, heard = performance.now();
 
 /* Everything that comes from the program is set as text, never as HTML. */
 function make(tag, attributes = {}, ...children) {
@@ -291,7 +291,7 @@ function limit() {
 
 function render() {
   const {series, status, now} = state, until = Math.max(now.at_s ?? 0, other?.now.at_s ?? 0, 5);
-  const silent = status === "running" && Date.now() - heard > 5000;
+  const silent = status === "running" && performance.now() - heard > 5000;
   $("status").textContent = silent ? "not responding" : status;
   $("status").className = silent ? "" : status;
   $("elapsed").textContent = clock(now.at_s ?? 0);
@@ -363,7 +363,7 @@ async function follow() {
     begin();
     do {
       state = await (await fetch(`news?after=${lines}`)).json();
-      if (state.lines !== lines) { heard = Date.now(); lines = state.lines; }
+      if (state.lines !== lines) { heard = performance.now(); lines = state.lines; }
       render();
     } while (state.status === "running");
   } catch (error) {
@@ -374,7 +374,7 @@ async function follow() {
 }
 addEventListener("resize", () => { if (state !== null) render(); });
 $("stop").addEventListener("click", async () => {
-  const kept = program.checkpoint ? "A later run goes on from its checkpoint." : "Files of a bounded program are not written then.";
+  const kept = program.checkpoint ? "A later run continues from its checkpoint." : "A bounded program then writes no files.";
   if (!confirm(`Stop ${program.name}? ${kept}`)) return;
   $("stop").disabled = true;
   $("stop").textContent = "Stopping";

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
@@ -37,19 +37,30 @@ from anabranch.errors import EngineError
 from anabranch.graph.graph import Input, ancestors
 from anabranch.graph.kind import SourceKind
 from anabranch.metrics.latency import Latencies, sojourns
-from anabranch.metrics.load import Observed, ThreadSamples, pipeline_of
+from anabranch.metrics.load import (
+    LOOKS,
+    Observed,
+    Rates,
+    StepArrivals,
+    ThreadSamples,
+    pipeline_of,
+)
 from anabranch.metrics.pipeline import Pipeline
-from anabranch.metrics.rates import LOOKS, Rates, StepArrivals
 from anabranch.plan.plan import Arrangement
 from anabranch.runtime.profile import Sampler, cpu_clock
+from anabranch.runtime.split import BUCKETS
 
 
 def effect_of(switch: Switch) -> str:
     """Return the effect of a change: the pause, and the locks it added or removed."""
-    if switch.woken:
+    if switch.woken or switch.moved:
         parts = [
             f"{abs(more)} of {name} {'resumed' if more > 0 else 'suspended'}"
             for name, more in switch.woken.items()
+        ]
+        parts += [
+            f"{count} of {BUCKETS} buckets of {name} moved"
+            for name, count in switch.moved.items()
         ]
         return f"{', '.join(parts)}; items kept flowing"
     text = f"all items paused for {switch.pause_s * 1000:.2f} ms"
@@ -226,11 +237,16 @@ class LocalLatencyActuator:
     epoch_items: int | None = None
 
     def __init__(
-        self, run: RunningThread, flow: LocalFlow, latencies: Collection[Latencies]
+        self,
+        run: RunningThread,
+        flow: LocalFlow,
+        latencies: Collection[Latencies],
+        find_shares: Callable[[str], Mapping[int, float]],
     ) -> None:
         self._run = run
         self._flow = flow
         self._latencies = latencies
+        self._find_shares = find_shares
         self.cores = len(os.sched_getaffinity(0))
 
     @property
@@ -308,9 +324,15 @@ class LocalLatencyActuator:
         filled = fill_elements(inputs, done, find_weights(samples), on_core)
         sources = {source.op.name for source in self._flow.sources}
         read = sum(one.in_per_s for one in inputs if one.operator in sources)
+        shapes = {
+            name: replace(shape, shares=self._find_shares(name))
+            if shape.keyed
+            else shape
+            for name, shape in shapes_of(self._flow).items()
+        }
         return Pipeline(
             tuple(filled),
-            shapes_of(self._flow),
+            shapes,
             source_per_s=max(read, 1 / max(done.at_s, 1e-9)),
         )
 

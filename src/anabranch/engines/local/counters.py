@@ -21,15 +21,13 @@ from anabranch.engines.local.flow import LocalFlow
 from anabranch.engines.local.network import Network
 from anabranch.engines.local.source_thread import Gate, SourceThread
 from anabranch.engines.sinks import Sinks
-from anabranch.graph.graph import Edge, Graph, Input, Op, ancestors
+from anabranch.graph.graph import Edge, Op, ancestors
 from anabranch.graph.kind import SourceKind
 from anabranch.metrics.load import ThreadSamples
 from anabranch.metrics.pipeline import InputLoad, RegionShape, Route, ServiceTime
-from anabranch.operators.custom import Scan
-from anabranch.operators.stateless import Map
 from anabranch.runtime.element import Replica
 from anabranch.runtime.ports import Inlet
-from anabranch.runtime.profile import Watched
+from anabranch.runtime.profile import Watched, fill_rates, in_edges
 
 
 def _op(frame: FrameType) -> str | None:
@@ -212,26 +210,15 @@ def find_stream_rates(flow: LocalFlow, done: Counters) -> dict[Edge, float]:
     rates = {edge: count / took_s for edge, count in done.given.items()}
     for name, element in flow.network.layout.elements.items():
         came = sum(work.items for work in done.works[name]) / took_s
-        for operator in reversed(element.operators):
-            (*out,) = (rates[e] for e in graph.out_edges(operator) if e in rates)
-            into = _in_edges(graph, operator)
-            if isinstance(graph[operator].kind, Map | Scan) and out:
-                rates.setdefault(into[0], out[0])
         counted = done.counted.get(name, 0)
-        for operator in element.operators:
-            taken = [rates[e] for e in _in_edges(graph, operator) if e in rates]
-            for edge in graph.out_edges(operator):
-                share = done.inside.get(edge, 0) / counted if counted else None
-                given = sum(taken) if taken else came
-                rates.setdefault(edge, given if share is None else came * share)
+        shares = {
+            edge: done.inside.get(edge, 0) / counted
+            for operator in element.operators
+            for edge in graph.out_edges(operator)
+            if counted
+        }
+        fill_rates(graph, element.operators, rates, came, shares)
     return rates
-
-
-def _in_edges(graph: Graph, name: str) -> list[Edge]:
-    return [
-        Edge(output, Input(name, port))
-        for port, output in enumerate(graph[name].inputs)
-    ]
 
 
 def shapes_of(flow: LocalFlow) -> dict[str, RegionShape]:
@@ -263,7 +250,7 @@ def list_inputs(
             out_per_s = max((rates[e] for e in graph.out_edges(operator)), default=0.0)
             into = [
                 (edge.consumer.port, rates.get(edge, 0.0), edge.producer.operator)
-                for edge in _in_edges(graph, operator)
+                for edge in in_edges(graph, operator)
             ] or [(0, sum(work.items for work in works) / took_s, "")]
             for port, in_per_s, producer in into:
                 yield InputLoad(

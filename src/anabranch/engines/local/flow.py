@@ -4,22 +4,24 @@ Each source has a gate. To change something, the next network is built while the
 continues; then all gates are closed, items in flight go through, the states move over,
 and the gates open to the new network. The flow pauses only in between.
 
-A region without a key may have more replicas than are active. These are woken and
-suspended without a pause: the splitter deals to more or fewer of them.
+A region may have more replicas than are active. These are woken and suspended without a
+pause: the splitter deals to more or fewer of them, and the states of keys that move go
+from replica to replica (`anabranch.runtime.handover`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import operator
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from time import perf_counter
 from types import MappingProxyType
 from typing import NamedTuple
 
 from anabranch.engines.local.interpreter_settings import LockWatch
 from anabranch.engines.local.layout import Configuration, LocalLayout, lay_out
-from anabranch.engines.local.network import Network, NetworkBuild
+from anabranch.engines.local.network import Network, NetworkBuild, table_of
 from anabranch.engines.local.source_thread import Flusher, Gate, SourceThread, turns_of
 from anabranch.engines.local.state import (
     AllStates,
@@ -44,13 +46,15 @@ class Switch(NamedTuple):
     """The effect of a change: the pause of the flow, and the layouts before and after.
 
     If replicas were only woken or suspended, `woken` has their number by region;
-    negative if suspended.
+    negative if suspended. If keys were only moved between replicas, `moved` has the
+    number of buckets by region.
     """
 
     pause_s: float
     before: LocalLayout
     after: LocalLayout
     woken: Mapping[str, int] = MappingProxyType({})
+    moved: Mapping[str, int] = MappingProxyType({})
 
 
 class LocalFlow:
@@ -220,8 +224,9 @@ class LocalFlow:
             if self._drained:
                 msg = "only a running program can be changed; this one has ended"
                 raise EngineError(msg)
-            if self.configuration.why_not_wake(configuration) is None:
-                return self._wake(configuration)
+            moved = self._find_moved(configuration)
+            if self._why_not_wake(configuration, moved) is None:
+                return self._wake(configuration, moved)
             before = self.network
             after = self._build(configuration)
             started_s = perf_counter()
@@ -249,8 +254,32 @@ class LocalFlow:
                 raise EngineError(msg) from self.failure
             return Switch(pause_s, before.layout, after.layout)
 
-    def _wake(self, configuration: Configuration) -> Switch:
-        """Wake and suspend existing replicas; nothing is built and nothing waits."""
+    def _find_moved(self, configuration: Configuration) -> dict[str, int]:
+        """Return the number of buckets that change their replica, by keyed region."""
+        tables = {
+            region.name: (
+                table_of(self.configuration, region.name),
+                table_of(configuration, region.name),
+            )
+            for region in self.plan.regions
+            if region.key
+        }
+        return {
+            name: sum(map(operator.ne, before, after))
+            for name, (before, after) in tables.items()
+            if before != after
+        }
+
+    def _why_not_wake(
+        self, configuration: Configuration, moved: Collection[str]
+    ) -> str | None:
+        """Return why a change needs another network, or None."""
+        found = (self.network.why_not_moved(self.regions[name]) for name in moved)
+        why = self.configuration.why_not_wake(configuration)
+        return why or next(filter(None, found), None)
+
+    def _wake(self, configuration: Configuration, moved: Mapping[str, int]) -> Switch:
+        """Wake and suspend replicas, and move keys; nothing is built or waits."""
         before = self.configuration.degrees
         woken = {
             name: more
@@ -258,10 +287,13 @@ class LocalFlow:
             if (more := degree - before.get(name, 1))
         }
         self.configuration = configuration
-        for name in woken:
+        for name in moved:
+            table = table_of(configuration, name)
+            self.network.move_keys(self.regions[name], table)
+        for name in woken.keys() - moved:
             degree = configuration.degrees[name]
             self.network.deal_to(self.regions[name], degree)
-        return Switch(0.0, self.network.layout, self.network.layout, woken)
+        return Switch(0.0, self.network.layout, self.network.layout, woken, moved)
 
     def drain(self) -> AllStates:
         """Process everything in flight, and return the states."""

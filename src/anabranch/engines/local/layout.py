@@ -40,7 +40,7 @@ from anabranch.operators.blocks import Deal
 from anabranch.operators.rates import find_pairing
 from anabranch.operators.stateless import Barrier, Filter, Map, Punctuate, Split, Union
 from anabranch.plan.integrity import check, check_orders
-from anabranch.plan.plan import Order, Plan, Region
+from anabranch.plan.plan import Order, Plan, Region, find_beside
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.ordering.choose import Strategy
@@ -112,8 +112,13 @@ class Configuration:
             here, there = self.count_replicas(name), other.count_replicas(name)
             if here != there:
                 return f"{name} has {here} replicas and needs {there}"
-        same = replace(other, degrees=self.degrees, suspended=self.suspended)
-        return None if same == self else "more than replicas differ"
+        same = replace(
+            other,
+            degrees=self.degrees,
+            suspended=self.suspended,
+            tables=self.tables,
+        )
+        return None if same == self else "more than replicas and keys differ"
 
     def with_table(self, region: str, table: tuple[int, ...]) -> Configuration:
         """Return the configuration with some buckets on other replicas."""
@@ -212,7 +217,7 @@ def find_carrying(
     ]
     waiting += turning
     waiting += [name for name, count in arriving.items() if count > 1 and name in parts]
-    beside = _find_beside(pairs, parts, frozenset(threads.leader.values()))
+    beside = find_beside(pairs, parts, set(threads.leader.values()))
     feeding: dict[str, list[str]] = {}
     for producer, consumer in pairs:
         feeding.setdefault(consumer, []).append(producer)
@@ -222,24 +227,6 @@ def find_carrying(
             carrying.add(name)
             waiting += [*feeding.get(name, ()), *beside.get(name, ())]
     return frozenset(carrying)
-
-
-def _find_beside(
-    pairs: Sequence[tuple[str, str]], parts: Parts, leaders: frozenset[str]
-) -> dict[str, list[str]]:
-    """Return which elements carry positions if an element of a region does.
-
-    All of its region, which has one ordering, and the regions that it shuffles to:
-    items are not renumbered.
-    """
-    inside: dict[str, list[str]] = {}
-    for name in leaders & parts.keys():
-        inside.setdefault(parts[name], []).append(name)
-    beside = {name: list(names) for names in inside.values() for name in names}
-    for producer, consumer in pairs:
-        if producer in parts and consumer in parts:
-            beside[producer].append(consumer)
-    return beside
 
 
 def _unsure(plan: Plan, shuffles: frozenset[tuple[str, str]]) -> frozenset[str]:
@@ -351,12 +338,23 @@ def why_not_suspended(graph: Graph, region: Region) -> str | None:
     """Return why a region's replicas cannot be suspended and woken at run time, or
     None.
     """
-    if region.key:
-        return "a replica has the states of its keys, which would have to move"
     if region.period > 1:
         return "a replica may have a part of a group"
     if pairing := find_pairing(graph, region.operators):
         return f"the streams that meet at {pairing} must be dealt out alike"
+    return _why_states_stay(graph, region) if region.key else None
+
+
+def _why_states_stay(graph: Graph, region: Region) -> str | None:
+    """Return why the states of a keyed region cannot move one by one, or None."""
+    if len(set(streams_into(graph, region.operators))) > 1:
+        return "several streams lead to it, which would have to change together"
+    for op in (graph[name] for name in region.operators):
+        if op.timing is not None:
+            return f"the keys of {op.name} have a clock in common"
+        by_key = bool(op.state_key) and set(region.key) <= set(op.state_key)
+        if kernel_of(op).stateful and not by_key:
+            return f"the state of {op.name} is not that of a key"
     return None
 
 

@@ -1,7 +1,7 @@
 """A running layout: replicas, the ports between them, and their threads.
 
 A network does not change, except that its splitters deal to more or fewer of its
-replicas. Another configuration is another network: the old one is drained, the states
+replicas, or move keys between them. Another configuration is another network: the old one is drained, the states
 move over, and the flow continues in the new one.
 """
 
@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
-from anabranch.engines.local.layout import Configuration, ElementLayout, LocalLayout
+from anabranch.engines.local.layout import (
+    Configuration,
+    ElementLayout,
+    LocalLayout,
+    why_not_suspended,
+)
 from anabranch.graph.graph import Edge, Graph, Op, depth_first
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.metrics.job_metrics import ElementCounters, OperatorLoad, find_skew
@@ -29,6 +34,7 @@ from anabranch.runtime.codegen import Entry
 from anabranch.runtime.compiled.program import NOTHING, CompileChoice, make_program
 from anabranch.runtime.element import Deliver, Pace, Replica
 from anabranch.runtime.failures import OnError
+from anabranch.runtime.handover import Handover
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.ordering.by_position import in_order_of_positions
 from anabranch.runtime.ordering.choose import make_merge
@@ -46,6 +52,7 @@ from anabranch.runtime.split import (
     Slot,
     SplitOutlet,
     StraightOutlet,
+    bucket_of,
     even_table,
 )
 from anabranch.runtime.state import LentStates, States
@@ -67,6 +74,11 @@ class NetworkBuild:
     dealt: dict[Edge, Dealt] = field(
         default_factory=dict
     )  # by first operator of a region
+
+    @cached_property
+    def ranks(self) -> Mapping[str, int]:
+        """The order in which an item visits operators."""
+        return {name: rank for rank, name in enumerate(depth_first(self.graph))}
 
     def dealt_at(self, edge: Edge, region: str) -> Dealt:
         """Return the dealing state that a splitter and its merger share."""
@@ -92,7 +104,20 @@ def build_replicas(
                 replica.sinks[edge] = build.deliver(sink)
             for edge in element.outputs:
                 replica.outlets[edge] = _outlet(layout, edge, channel, replicas, build)
+            if replica.program is not None:
+                replica.program.gives_arrays = _takes_arrays(replica)
     return replicas
+
+
+def _takes_arrays(replica: Replica) -> bool:
+    """Tell whether the outputs of a replica go as they are to one other thread."""
+    outlets = [*replica.outlets.values()]
+    return (
+        len(outlets) == 1
+        and not replica.sinks
+        and isinstance(outlets[0], StraightOutlet)
+        and outlets[0].slots[0].inlet.takes_arrays
+    )
 
 
 def table_of(configuration: Configuration, region: str) -> tuple[int, ...]:
@@ -116,7 +141,7 @@ def _replica(
         pace=_pace(build.configuration),
         one_to_one=element.carried == "numbers" and element.part in layout.one_to_one,
         breaks=build.breaks,
-        ranks={name: rank for rank, name in enumerate(depth_first(build.graph))},
+        ranks=build.ranks,
         fallible=frozenset(e for e in element.sinks if _may_fail(build.graph, e)),
         unordered=element.strategy == "none",
     )
@@ -270,6 +295,29 @@ def _router(part: str, build: NetworkBuild, edge: Edge | None = None) -> Router:
     if not region.key:
         return RoundRobinRouter(degree, edge and build.dealt_at(edge, part))
     return KeyRouter(region.key, table_of(build.configuration, part), degree)
+
+
+def _bucket_of_state(graph: Graph, region: Region, operator: str, key: Any) -> int:
+    """Return the bucket of a key of an operator in a region."""
+    return bucket_of(key_projection(graph[operator].state_key, region.key)(key))
+
+
+def key_projection(
+    own: tuple[str, ...], coarser: tuple[str, ...]
+) -> Callable[[Any], Any]:
+    """Return the function from an operator's key to the key of its region.
+
+    >>> key_projection(("a", "b"), ("b",))((1, 2))
+    2
+    >>> key_projection(("a",), ("a",))(1)
+    1
+    """
+    if own == coarser:
+        return lambda key: key
+    places = [own.index(attribute) for attribute in coarser]
+    if len(places) == 1:
+        return lambda key: key[places[0]]
+    return lambda key: tuple(key[place] for place in places)
 
 
 Fail: TypeAlias = Callable[
@@ -436,6 +484,34 @@ class Network:
                 if isinstance(outlet, SplitOutlet):
                     outlet.deal_to(replicas)
 
+    def why_not_moved(self, region: Region) -> str | None:
+        """Return why keys of a region cannot move while items keep flowing, or None."""
+        elements = [
+            one for one in self.layout.elements.values() if one.part == region.name
+        ]
+        if len(elements) != 1:
+            return "it has one replica, or a threaded port inside"
+        (element,) = elements
+        if why := why_not_suspended(self._build.graph, region):
+            return why
+        if self.layout.element_of(element.inputs[0].producer.operator).part:
+            return "replicas of another region deal its items out"
+        if element.carried == "positions":
+            return "its items carry positions"
+        return None
+
+    def move_keys(self, region: Region, table: Sequence[int]) -> None:
+        """Divide the keys of a region by another table; the flow continues meanwhile.
+
+        The states go with them: see `anabranch.runtime.handover`.
+        """
+        (edge,) = self._edges_into(region)
+        producer = self.layout.element_of(edge.producer.operator)
+        (replica,) = self.replicas[producer.name]
+        outlet = replica.outlets[edge]
+        if isinstance(outlet, SplitOutlet):
+            outlet.move_to(table, partial(_bucket_of_state, self._build.graph, region))
+
     def take_key_counts(self, region: Region) -> Counter[Any]:
         """Return the items per key that entered a region since the last call."""
         counts: Counter[Any] = Counter()
@@ -460,6 +536,8 @@ class Network:
     def _look_ahead(self, replica: Replica, owner_of: Mapping[Inlet, Replica]) -> None:
         """Find what a thread continues with, and where it may wait for room."""
         behind = [owner_of[slot.inlet] for slot in replica.slots]
+        for other in behind:
+            other.feeders += (replica,)
         inline = [r for r in behind if r.inlet is not None and not r.inlet.threaded]
         self._inline[replica.name] = tuple(dict.fromkeys(inline))
         reach = dict.fromkeys(replica.slots)
@@ -483,11 +561,21 @@ class Network:
                     self._run_inline(replica)
                     return
                 self._flow(replica, due)
+                if due.handover is not None:
+                    self._hand_over(replica, inlet, due.handover)
                 self._await_room(replica)
         except AbortedError:
             return
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
             self._fail(error)
+
+    def _hand_over(self, replica: Replica, inlet: Inlet, handover: Handover) -> None:
+        """Give away the states of keys that move, and get those of others."""
+        replica.settle()
+        self._run_inline(replica)
+        handover.give(replica.states)
+        inlet.await_states(handover)
+        handover.take(replica.states)
 
     def _flow(self, replica: Replica, batch: Batch) -> None:
         replica.run(batch)

@@ -124,7 +124,8 @@ class LocalRun(RunningThread):
     def latency_actuator(self) -> LocalLatencyActuator:
         """Return the latency controller's view and controls."""
         latencies = [one.from_birth for one in self._latencies.values()]
-        return LocalLatencyActuator(self, self.flow, latencies)
+        shares = self._balance.find_shares
+        return LocalLatencyActuator(self, self.flow, latencies, shares)
 
     def begin(self) -> None:
         self.flow.start()  # from here on it can be changed

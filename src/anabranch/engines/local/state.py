@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from anabranch.engines.local.layout import Configuration
-from anabranch.engines.local.network import Network, table_of
+from anabranch.engines.local.network import Network, key_projection, table_of
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
@@ -133,21 +133,3 @@ def count_begun_items(graph: Graph, region: Region, states: AllStates) -> int:
             coming = fired * block.push
     msg = f"the blocks of {region.name} hold {held}; no group leaves that behind"
     raise EngineError(msg)
-
-
-def key_projection(
-    own: tuple[str, ...], coarser: tuple[str, ...]
-) -> Callable[[Any], Any]:
-    """Return the function from an operator's key to the key of its region.
-
-    >>> key_projection(("a", "b"), ("b",))((1, 2))
-    2
-    >>> key_projection(("a",), ("a",))(1)
-    1
-    """
-    if own == coarser:
-        return lambda key: key
-    places = [own.index(attribute) for attribute in coarser]
-    if len(places) == 1:
-        return lambda key: key[places[0]]
-    return lambda key: tuple(key[place] for place in places)

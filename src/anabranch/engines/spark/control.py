@@ -10,7 +10,15 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections import Counter
+from collections.abc import (
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter, sleep
@@ -20,12 +28,19 @@ from anabranch.epochs.division import StageCosts
 from anabranch.epochs.layout import SparkLayout, behind_cut, parts_of, why_not_cut
 from anabranch.epochs.log import Arrivals, EpochLog, LevelTimes, Seen
 from anabranch.epochs.task import Report
-from anabranch.graph.graph import ancestors
+from anabranch.graph.graph import Edge, ancestors
 from anabranch.metrics.latency import sojourns
-from anabranch.metrics.load import Epoch, Observed, pipeline_of
+from anabranch.metrics.load import (
+    Epoch,
+    Observed,
+    Rates,
+    RecentArrivals,
+    UnitWork,
+    pipeline_of,
+)
 from anabranch.metrics.pipeline import InputLoad, Pipeline, RegionShape, ServiceTime
-from anabranch.metrics.rates import Rates, RecentArrivals
 from anabranch.plan.plan import Arrangement
+from anabranch.runtime.profile import fill_rates, in_edges
 
 EPOCHS = 3  # measured for one answer
 PROFILED = 1
@@ -38,6 +53,8 @@ REGIONS = "all regions"  # they have one degree
 
 class Adjustable(Protocol):
     """A run whose epochs can be changed."""
+
+    epoch_items: int
 
     @property
     def elapsed_s(self) -> float:
@@ -160,11 +177,18 @@ class SparkActuator:
         """Return the model of the longest level, of epochs that took `took_s`."""
         levels = LevelTimes(self.layout, reports, self.cores, self._run.costs)
         slowest = levels.slowest
-        pipeline = pipeline_of(
+        samples = [
             samples
             for report in reports
             if self.layout.units[report.unit].level == slowest
             for samples in report.samples
+        ]
+        counts = count_streams(self.layout, reports)
+        read = sum(sum(report.read.values()) for report in reports)
+        pipeline = pipeline_of(
+            samples,
+            list(list_inputs(self.layout, counts, took_s)),
+            source_per_s=read / took_s if took_s > 0 else 0.0,
         )
 
         degree = self._run.degree
@@ -266,29 +290,56 @@ class SparkActuator:
         )
 
 
+def count_streams(layout: SparkLayout, reports: Iterable[Report]) -> dict[Edge, float]:
+    """Return the items of every stream in profiled epochs.
+
+    Between units, and in Python, they are counted. In columns, an operator that is no
+    map is assumed to give one output per item, unless all it gives leaves its unit.
+    """
+    passed: Counter[Edge] = Counter()
+    taken: Counter[Edge] = Counter()
+    came: Counter[int] = Counter()
+    for report in reports:
+        unit = layout.units[report.unit]
+        passed.update(report.passed)
+        for entry, count in zip(unit.entries, report.taken, strict=False):
+            came[unit.number] += count
+            if isinstance(entry, Edge):
+                taken[entry] += count
+        for sink, count in report.written.items():
+            for edge in in_edges(layout.graph, sink):
+                taken[edge] += count
+    counts: dict[Edge, float] = {**passed, **taken}
+    for unit in layout.units:
+        fill_rates(layout.graph, unit.operators, counts, came[unit.number])
+    return counts
+
+
+def list_inputs(
+    layout: SparkLayout, counts: Mapping[Edge, float], took_s: float
+) -> Iterator[InputLoad]:
+    """Yield the inputs of all operators with their rates, without costs."""
+    took_s = max(took_s, 1e-9)
+    for op in layout.graph:
+        out_edges = layout.graph.out_edges(op.name)
+        out_per_s = max((counts.get(e, 0.0) for e in out_edges), default=0.0) / took_s
+        into = [
+            (edge.consumer.port, counts.get(edge, 0.0) / took_s, edge.producer.operator)
+            for edge in in_edges(layout.graph, op.name)
+        ] or [(0, out_per_s, "")]
+        for port, in_per_s, producer in into:
+            yield InputLoad(
+                op.name,
+                (op.name,),
+                ServiceTime(),
+                in_per_s,
+                out_per_s / len(into),
+                port=port,
+                producer=producer,
+            )
+
+
 LOOK_S = 0.02
-ALL_REGIONS = "all regions"  # they have one degree
-
-
-class Resizable(Protocol):
-    """A run whose epochs can be changed."""
-
-    epoch_items: int
-
-    @property
-    def cores(self) -> int:
-        """The number of task slots."""
-
-    @property
-    def elapsed_s(self) -> float:
-        """How long it has run."""
-
-    @property
-    def ended(self) -> threading.Event:
-        """Set when it has ended, well or not."""
-
-    def set_degree(self, degree: int) -> None:
-        """Change the degree, from the next epoch on."""
 
 
 class SparkLatencyActuator:
@@ -297,7 +348,9 @@ class SparkLatencyActuator:
     A program begins with one replica.
     """
 
-    def __init__(self, run: Resizable, layout: SparkLayout, arrivals: Arrivals) -> None:
+    def __init__(
+        self, run: Adjustable, layout: SparkLayout, arrivals: Arrivals
+    ) -> None:
         self._run = run
         self.layout = layout
         self._arrivals = arrivals
@@ -324,7 +377,7 @@ class SparkLatencyActuator:
     def degrees(self) -> Mapping[str, int]:
         if not any(unit.replicated for unit in self.layout.units):
             return {}
-        return {ALL_REGIONS: self._degree}
+        return {REGIONS: self._degree}
 
     @property
     def epoch_items(self) -> int:
@@ -333,8 +386,8 @@ class SparkLatencyActuator:
     def resize(self, degrees: Mapping[str, int], epoch_items: int | None) -> str | None:
         if self._run.ended.is_set():
             return None
-        if ALL_REGIONS in degrees:
-            self._degree = degrees[ALL_REGIONS]
+        if REGIONS in degrees:
+            self._degree = degrees[REGIONS]
             self._run.set_degree(self._degree)
         if epoch_items is not None:
             self._run.epoch_items = epoch_items
@@ -367,17 +420,38 @@ class SparkLatencyActuator:
         )
 
     def _describe(self, epochs: Sequence[Epoch], per_s: float) -> Pipeline:
-        """Return the model of the regions, treated as one, from measured epochs."""
+        """Return the model of the program from measured epochs, unit by unit.
+
+        All regions count as one. Items arrive at `per_s`; each unit gets its own share
+        of them.
+        """
         items = sum(one.items for one in epochs)
-        each_s = sum(one.work_s for one in epochs) / max(1, items)
+        works: dict[tuple[str, ...], list[UnitWork]] = {}
+        for work in (work for one in epochs for work in one.units):
+            works.setdefault(work.operators, []).append(work)
+        regions = tuple(
+            operators[0] for operators, own in works.items() if own[-1].replicated
+        )
+        inputs = (
+            _load_unit(own, per_s / max(1, items), self._degree)
+            for own in works.values()
+        )
         return Pipeline(
-            tuple(
-                InputLoad(name, (name,), ServiceTime(each_s), per_s, per_s, degree)
-                for name, degree in self.degrees.items()
-            ),
-            {
-                name: RegionShape((name,), degree)
-                for name, degree in self.degrees.items()
-            },
+            tuple(inputs),
+            {name: RegionShape(regions, self._degree) for name in self.degrees}
+            if regions
+            else {},
             source_per_s=per_s,
         )
+
+
+def _load_unit(own: Sequence[UnitWork], per_item: float, degree: int) -> InputLoad:
+    """Return the input of a unit, for its items times `per_item`."""
+    taken = sum(work.items for work in own)
+    each_s = sum(work.seconds for work in own) / max(1, taken)
+    last = own[-1]
+    rate = taken * per_item
+    replicas = degree if last.replicated else 1
+    first = last.operators[0]
+    share = max(work.share for work in own) if last.replicated else 0.0
+    return InputLoad(first, (first,), ServiceTime(each_s), rate, rate, replicas, share)

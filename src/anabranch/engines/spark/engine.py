@@ -66,7 +66,8 @@ from anabranch.epochs.log import (
 )
 from anabranch.epochs.outputs import Deliveries, SparkOutputs
 from anabranch.epochs.state.restore import local_directory, measure_directory
-from anabranch.epochs.task import Report, Spec
+from anabranch.epochs.state.states import BUCKETS
+from anabranch.epochs.task import ExternalSinks, Report, Spec
 from anabranch.errors import AnabranchError, RefutedError
 from anabranch.graph.graph import Graph
 from anabranch.metrics.job_metrics import Metrics, OperatorLoad
@@ -215,7 +216,9 @@ class SparkRun(RunningThread):
         except BaseException as error:
             if not self._was_cancelled(error):
                 self._outputs.abort()
-                told = engine_error(error)
+                tasks = self._tasks
+                at_work = [] if tasks is None else tasks.stage_operators
+                told = engine_error(error, at_work)
                 if told is not None:
                     raise told from error
                 raise
@@ -240,8 +243,8 @@ class SparkRun(RunningThread):
         if self._on is None or is_on_this_machine(self._on.sparkContext):
             return
         checkpoint = self._checkpoint
-        identity = None if checkpoint is None else checkpoint.identity
-        clear_hosts(self._on, str(scratch), identity)
+        states = None if checkpoint is None else checkpoint.states_name
+        clear_hosts(self._on, str(scratch), states)
 
     def _round_off(self, *, complete: bool) -> None:
         """Publish the outputs, unless the job was stopped before its end."""
@@ -275,7 +278,10 @@ class SparkRun(RunningThread):
         self._cores = spark.sparkContext.defaultParallelism
         self._limit = ResultLimit(find_result_limit(spark))
         degree = self._options.degree or self._cores
-        epochs = self._epochs = Epochs(spark, spec, degree, self._committer, tasks)
+        buckets = self._options.buckets or BUCKETS
+        epochs = self._epochs = Epochs(
+            spark, spec, degree, self._committer, tasks, buckets=buckets
+        )
         epochs.exactly = self._options.degree is not None
         epochs.tell = self._note
         epochs.rounds = share_rounds(
@@ -323,6 +329,7 @@ class SparkRun(RunningThread):
         checkpoint = self._checkpoint
         job = uuid.uuid4().hex
         return Spec(
+            external=self._hand_over_sinks(scratch),
             job=job,
             layout=self._layout,
             resilient=self._options.on_error is not stop,
@@ -332,11 +339,27 @@ class SparkRun(RunningThread):
             settings=self._settings,
             item_timeout_s=self._options.item_timeout_s,
             checkpoint=None if checkpoint is None else str(checkpoint.directory),
-            identity="" if checkpoint is None else checkpoint.identity,
+            identity="" if checkpoint is None else checkpoint.states_name,
             seal=Seal() if checkpoint is None else checkpoint.seal,
             verify=self._options.verify,
             verdicts=find_verdicts(self._graph, self._plan, regions=False),
         )
+
+    def _hand_over_sinks(self, scratch: Path) -> ExternalSinks | None:
+        """Let workers write external sinks, if all of them can see the items' files.
+
+        Without a checkpoint that is so on one machine.
+        """
+        assert self._on is not None  # noqa: S101 - there is a session
+        if all(unit.in_driver for unit in self._layout.units):
+            return None
+        if self._checkpoint is not None:
+            return self._outputs.hand_over(str(self._checkpoint.deliveries))
+        if not is_on_this_machine(self._on.sparkContext):
+            return None
+        directory = scratch / "deliveries"
+        directory.mkdir(exist_ok=True)
+        return self._outputs.hand_over(str(directory))
 
     def _replan(self, epochs: Epochs, error: RefutedError) -> Epochs:
         """Return to the last commit, with refuted operators run by one thread.
@@ -605,7 +628,7 @@ class SparkRun(RunningThread):
     def _forget_states(self) -> None:
         """Remove this host's copy of the states; nothing will continue from it."""
         if self._checkpoint is not None:
-            directory = local_directory(self._checkpoint.identity)
+            directory = local_directory(self._checkpoint.states_name)
             shutil.rmtree(directory, ignore_errors=True)
 
     def metrics(self) -> Metrics:

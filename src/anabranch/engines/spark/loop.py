@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import textwrap
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +22,8 @@ from anabranch.engines.spark.session import describe_python, for_queries, row_by
 from anabranch.engines.spark.stage_plan import Run, StagePlans, StageShape
 from anabranch.engines.spark.worker import Runner, run_task
 from anabranch.engines.spark.workers import TRIES, Tasks, is_loss, is_too_large
-from anabranch.epochs.checkpoint.record import FEWEST_BUCKETS, IncompleteGroup, Record
-from anabranch.epochs.commit import Committer, FinishedEpoch
+from anabranch.epochs.checkpoint.record import IncompleteGroup, Record
+from anabranch.epochs.commit import Committer, FilesOfSinks, FinishedEpoch
 from anabranch.epochs.division import (
     NOT_KNOWN,
     OF_JOBS,
@@ -39,6 +38,7 @@ from anabranch.epochs.division import (
     work_of,
 )
 from anabranch.epochs.intake.intake import Piece, SurveyPiece
+from anabranch.epochs.item_files import Delivered
 from anabranch.epochs.layout import (
     MOST_UNDER_WAY,
     SparkLayout,
@@ -49,11 +49,12 @@ from anabranch.epochs.pickle import Originals
 from anabranch.epochs.resident.link import LostError
 from anabranch.epochs.ship import pack
 from anabranch.epochs.shuffle import Row, TaskRows
-from anabranch.epochs.state.states import fit_buckets
-from anabranch.epochs.state.store import EMPTY, Stamp
+from anabranch.epochs.state.buckets import EMPTY, Ranges, Stamp, Versions, VersionsOf
+from anabranch.epochs.state.states import BUCKETS, fit_buckets
 from anabranch.epochs.task import (
     REPORT,
     TO_DRIVER,
+    DeliverItems,
     EpochAttempt,
     EpochTask,
     FinishOperators,
@@ -69,10 +70,11 @@ from anabranch.epochs.task import (
     load_report,
     pause_collection,
 )
-from anabranch.epochs.wire import decode, in_order
-from anabranch.errors import AnabranchError, EngineError, RefutedError
+from anabranch.epochs.wire import decode, end_to_end, in_order
+from anabranch.errors import AnabranchError, EngineError, FencedError, RefutedError
 from anabranch.graph.graph import ancestors
 from anabranch.operators.clock import IdlePorts
+from anabranch.operators.sinks import is_unordered
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import END
 from anabranch.runtime.verify.verifier import Refutation, Verifier
@@ -96,6 +98,19 @@ class Flight:
     pieces: Mapping[str, list[Piece]]
 
 
+@dataclass
+class PastDeliveries:
+    """What this run has delivered to external sinks, epoch by epoch."""
+
+    last: dict[str, int] = field(default_factory=dict)  # epoch by sink
+    done: tuple[str, ...] = ()  # files that the next delivery removes
+
+    def note(self, stamp: Stamp, files: FilesOfSinks) -> None:
+        """Note a delivery."""
+        self.last |= dict.fromkeys(files, stamp.epoch)
+        self.done = tuple(one.file for some in files.values() for one in some)
+
+
 class Epochs:
     """Runs epochs; knows Spark, but not where items come from or go to."""
 
@@ -106,6 +121,8 @@ class Epochs:
         degree: int,
         committer: Committer,
         tasks: Tasks,
+        *,
+        buckets: int = BUCKETS,
     ) -> None:
         self.degree = degree
         self.exactly = (
@@ -127,6 +144,8 @@ class Epochs:
         self._spec = spec
         self._layout: SparkLayout = spec.layout
         self._committer = committer
+        committer.carry = self.deliver
+        self._deliveries = PastDeliveries()
         self._tasks = tasks
         self.refuted: tuple[Refutation, ...] = ()  # by the last epoch
         self._verifier = Verifier(self._layout.graph, spec.verdicts, spec.verify)
@@ -135,7 +154,7 @@ class Epochs:
         self._plans = StagePlans(run_shipped(spec.job, packed))
         self._residence = Residence(spark, self._layout, spec.job, packed, tasks)
         self._base = EMPTY
-        self._versions: Mapping[str, Mapping[int, Stamp]] = {}  # unit -> bucket -> one
+        self._versions: VersionsOf = {}  # of buckets
         self._turn = 0
         self._flights: deque[Flight] = deque()  # epochs that have begun, oldest first
         self._ended = END
@@ -143,11 +162,13 @@ class Epochs:
         self._finishing: tuple[str, str] | None = None  # as in `Record`
         self._most_keys = MOST_KEYS
         self._snapshots: frozenset[tuple[str, int]] = frozenset()
-        self._buckets = FEWEST_BUCKETS
+        self._buckets = buckets  # of keys; a checkpoint keeps its own number
         self._begun: Mapping[str, IncompleteGroup] = {}
         self._shared: Mapping[str, Any] = {}  # by operator
         self.idle: IdlePorts = {}  # in the epoch that runs
         self._last_division: Division | None = None
+        # a division, and its units with their replicas
+        self._places: tuple[Division, list[tuple[int, int]]] | None = None
         self._row_work: Work = NOT_KNOWN  # of a row, as it was
         self._key_tables = KeyTables(self._layout)
         self.tell: Tell = lambda *_: None  # is told about keys that move, and why
@@ -220,7 +241,8 @@ class Epochs:
         """Why the last epoch cannot run again with another layout, or None."""
         if self.in_driver_too:
             return "what the driver has run of this epoch cannot be taken back"
-        if any(self._versions.values()) or self._begun or self._finished:
+        changed = any(one.has_any for one in self._versions.values())
+        if changed or self._begun or self._finished:
             return "states of earlier epochs would have to move"
         return None
 
@@ -413,13 +435,7 @@ class Epochs:
             return
         divided = {unit.name for unit in self._layout.units if unit.key}
         self._versions = {
-            unit: {
-                part: version
-                for bucket, version in versions.items()
-                for part in range(bucket, buckets, self._buckets)
-            }
-            if unit in divided
-            else versions
+            unit: versions.divide(buckets) if unit in divided else versions
             for unit, versions in self._versions.items()
         }
         self._buckets = buckets
@@ -770,6 +786,61 @@ class Epochs:
         self._snapshots = self._committer.commit(done)
         self.commit_s = time.monotonic() - began_s
 
+    def deliver(self, stamp: Stamp, files: FilesOfSinks) -> dict[str, Delivered]:
+        """Have tasks deliver the items of an epoch to external sinks.
+
+        Epochs in flight go on meanwhile. If a process is lost, or another one has taken
+        over a sink, it is tried again, unless another run has the checkpoint: the sinks
+        know which epochs they have.
+        """
+        for tries in range(TRIES):
+            task = self._make_delivery(stamp, files, again=tries > 0)
+            try:
+                reports = self._reports(self._run_delivery(task))
+            except Exception as error:
+                self._committer.refuse_other_run()
+                lost = isinstance(error, FencedError) or is_loss(error)
+                if self._tasks.cancelled or not lost or tries == TRIES - 1:
+                    raise
+            else:
+                break
+        self._deliveries.note(stamp, files)
+        return {
+            sink: Delivered(accepted, report.failures)
+            for report in reports
+            for sink, accepted in report.written.items()
+        }
+
+    def _make_delivery(
+        self, stamp: Stamp, files: FilesOfSinks, *, again: bool
+    ) -> EpochTask:
+        """Return the task that delivers an epoch: one replica of a unit per sink."""
+        units = [unit for unit in self._layout.units if not unit.in_driver]
+        unit = min(units, key=lambda one: len(self._layout.levels[one.level]))
+        channels = [1] * len(self._layout.units)
+        channels[unit.number] = len(files)
+        self._turn += 1
+        known = self._deliveries
+        return EpochTask(
+            TaskStage(range(unit.level, unit.level + 1), tuple(channels)),
+            EpochAttempt(Stamp(stamp.epoch - 1, 0), self._turn),
+            DeliverItems(
+                stamp, unit.number, files, dict(known.last), known.done, again
+            ),
+        )
+
+    def _run_delivery(self, task: EpochTask) -> list[Row]:
+        """Run a delivery in a resident task, or else as a Spark job."""
+        oldest = self._flights[0].run if self._flights else None
+        rows = self._residence.deliver(task, behind=oldest)
+        if rows is not None:
+            return rows
+        self._residence.leave()  # it may need its slots
+        levels = task.stage.levels
+        shapes, tasks = self._stages_of([levels], task, {})
+        self._tasks.describe(_name_step(task), _name_sinks(task))
+        return _rows(self._plans.collect(self.session, shapes, tasks))
+
     def _await(self, flight: Flight) -> list[Row] | None:
         """Return the rows of a running epoch; None if it has to run again."""
         self._tasks.note(flight.division.stages, flight.task.attempt)
@@ -820,15 +891,15 @@ class Epochs:
             until = error.place
             rows = self._retry(lambda: go(until))  # noqa: B023 - called at once
             try:
-                self._reports(rows)
+                reports = self._reports(rows)
             except AnabranchError as earlier:
                 if earlier.place is None or earlier.place >= until:
                     return earlier
                 error = earlier
                 continue
-            self._committer.deliver_before_failure(
-                self._base.epoch + 1, self._collect_sinks(rows)
-            )
+            stamp = Stamp(self._base.epoch + 1, self._turn)
+            sunk = self._collect_sinks(rows)
+            self._committer.deliver_before_failure(stamp, reports, sunk)
             break
         return error
 
@@ -836,37 +907,47 @@ class Epochs:
         self, reports: Sequence[Report], cuts: Mapping[int, Sequence[str]]
     ) -> None:
         """Refuse an epoch unless each task has reported once, or once per part."""
-        layout, division = self._layout, self._division
-        expected = {
-            (unit.number, channel)
-            for levels in division.stages
-            for together in layout.together(levels)
-            for unit in together
-            for channel in range(division.channels[together[0].number])
-        }
-        found = Counter((report.unit, report.channel) for report in reports)
-        if set(found) == expected and all(
-            count <= 1 + len(cuts.get(unit, ())) for (unit, _), count in found.items()
+        expected = self._list_places(self._division)
+        found = [(report.unit, report.channel) for report in reports]  # sorted
+        if found == expected:
+            return
+        counts = Counter(found)
+        if sorted(counts) == expected and all(
+            count <= 1 + len(cuts.get(unit, ())) for (unit, _), count in counts.items()
         ):
             return
         msg = (
-            f"each task must report once; of {sorted(expected)} (unit, replica) the "
-            f"reports were {dict(found)}; this is a fault of Anabranch, please report it"
+            f"each task must report once; of {expected} (unit, replica) the "
+            f"reports were {dict(counts)}; this is a fault of Anabranch, please report it"
         )
         raise EngineError(msg)
 
-    def _with_new_versions(
-        self, reports: Sequence[Report]
-    ) -> dict[str, Mapping[int, Stamp]]:
+    def _list_places(self, division: Division) -> list[tuple[int, int]]:
+        """Return the unit and replica of each task, sorted."""
+        if self._places is None or self._places[0] != division:
+            places = sorted(
+                (unit.number, channel)
+                for levels in division.stages
+                for together in self._layout.together(levels)
+                for unit in together
+                for channel in range(division.channels[together[0].number])
+            )
+            self._places = division, places
+        return self._places[1]
+
+    def _with_new_versions(self, reports: Sequence[Report]) -> VersionsOf:
         """Return the versions of buckets, updated from the reports."""
-        made: dict[int, dict[int, Stamp]] = {}
+        made: dict[int, list[tuple[Ranges, Stamp]]] = {}
         for report in reports:
-            if report.versions:
-                made.setdefault(report.unit, {}).update(report.versions)
+            if report.changed:
+                made.setdefault(report.unit, []).append((report.changed, report.stamp))
         versions = dict(self._versions)
         for number, some in made.items():
-            unit = self._layout.units[number].name
-            versions[unit] = {**versions.get(unit, {}), **some}
+            unit = self._layout.units[number]
+            before = versions.get(unit.name)
+            if before is None:
+                before = Versions.none(self._buckets if unit.key else 1)
+            versions[unit.name] = before.with_new(some)
         return versions
 
     def _retry(self, run: Callable[[], list[Row]]) -> list[Row]:
@@ -963,11 +1044,6 @@ class Epochs:
             shapes.append(StageShape(count, 1 + cuts, name))
         return shapes, tasks
 
-    def _name_stage(self, units: Iterable[int]) -> str:
-        """Return the operators of some units, as shown in Spark's plan."""
-        named = (self._layout.units[number].operators for number in sorted(units))
-        return textwrap.shorten(" ".join(itertools.chain(*named)), 80)
-
     @cached_property
     def _row_by_row(self) -> SparkSession:
         return row_by_row(self.session)
@@ -1005,10 +1081,10 @@ class Epochs:
                 for unit, _, _, payload in rows
                 if unit == REPORT
             ]
-        return sorted(reports, key=lambda report: (report.unit, report.channel))
+        return sorted(reports, key=attrgetter("unit", "channel"))
 
     def _collect_sinks(self, rows: list[Row]) -> dict[str, list[Any]]:
-        """Return the items of driver sinks, in order."""
+        """Return the items of driver sinks, in order unless a sink takes any."""
         graph, pickler = self._layout.graph, self.runner.pickler
         found: dict[str, list[Any]] = {}
         for unit, _, entry, payload in rows:
@@ -1019,7 +1095,8 @@ class Epochs:
             kind = graph[graph[sink].inputs[0].operator].type
             form = None if kind is None else form_of(kind)
             batches = [decode(pa.py_buffer(blob), form, pickler) for blob in blobs]
-            sunk[sink] = in_order(batches).items
+            join = end_to_end if is_unordered(graph[sink]) else in_order
+            sunk[sink] = join(batches).items
         return sunk
 
 
@@ -1108,7 +1185,14 @@ def _name_step(task: EpochTask) -> str:
             return "warm-up"
         case ProcessRows():
             return f"epoch {task.attempt.epoch}"
+        case DeliverItems():
+            return f"delivery of epoch {task.attempt.epoch}"
     return f"epoch {task.attempt.epoch}, end of the stream"
+
+
+def _name_sinks(task: EpochTask) -> list[str]:
+    """Return the sinks that a task delivers to."""
+    return list(task.mode.files) if isinstance(task.mode, DeliverItems) else []
 
 
 def _at(task: EpochTask, levels: range) -> EpochTask:
@@ -1117,15 +1201,8 @@ def _at(task: EpochTask, levels: range) -> EpochTask:
 
 
 def _rows(table: pa.Table) -> list[Row]:
-    return list(
-        zip(
-            table.column("unit").to_pylist(),
-            table.column("channel").to_pylist(),
-            table.column("entry").to_pylist(),
-            table.column("payload").to_pylist(),
-            strict=True,
-        )
-    )
+    columns = (table.column(name) for name in ("unit", "channel", "entry", "payload"))
+    return list(zip(*(one.to_numpy().tolist() for one in columns), strict=True))
 
 
 def _without_errors(reports: list[Report]) -> list[Report]:

@@ -59,7 +59,7 @@ from anabranch.epochs.resident.process import (
     list_seats,
 )
 from anabranch.epochs.shuffle import Row
-from anabranch.epochs.task import EpochTask, Share
+from anabranch.epochs.task import DeliverItems, EpochTask, Share
 from anabranch.logs import log, logger_of
 from anabranch.operators.sources import FromSpark
 
@@ -172,6 +172,27 @@ class Residence:
             self._homes = {key: self._memory.find_homes(stages, stay.hub.homes, work)}
         with self._noting_losses():
             return stay.begin_run(tasks, shares, stages, self._homes[key], behind)
+
+    def deliver(self, task: EpochTask, behind: int | None) -> list[Row] | None:
+        """Run a task that delivers an epoch, beside runs from `behind` on.
+
+        None if there are no resident tasks now. Each sink has a process, which keeps it
+        open; nothing else that the task has places for needs one.
+        """
+        stay = self._stay
+        assert isinstance(task.mode, DeliverItems)  # noqa: S101 - its caller made it
+        if stay is None or stay.is_over:
+            return None
+        seats = list_seats(self._layout, task)
+        homes = {
+            (unit, channel, part): channel % stay.hub.count
+            if unit == task.mode.unit
+            else 0
+            for ((unit, channel, part),) in seats
+        }
+        with self._noting_losses():
+            run = stay.begin_run([task], {}, [seats], homes, behind)
+        return None if run is None else self.collect(run)
 
     @property
     def stays(self) -> bool:
@@ -452,7 +473,10 @@ def serve(
         runner, link, context.partitionId(), secret, load_own, home=home
     )
     with without_garbage_collection(), in_force(runner.spec):
-        process.serve()
+        try:
+            process.serve()
+        finally:
+            runner.close_sinks()
 
 
 def load_work(

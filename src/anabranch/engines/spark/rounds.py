@@ -63,6 +63,7 @@ class SparkRounds:
             resilient=False,  # a failure ends the rounds
             state_directory=str(Path(spec.scratch) / f"state-{job}"),
             outputs={},
+            external=None,
             checkpoint=None,
             identity="",
             seal=Seal(),

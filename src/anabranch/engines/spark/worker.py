@@ -6,10 +6,18 @@ import contextlib
 import gc
 import itertools
 import socket
+import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
@@ -21,6 +29,7 @@ from pyspark import Broadcast, TaskContext
 from anabranch.engines.spark.session import filler
 from anabranch.engines.spark.workers import answer_in
 from anabranch.epochs.faults import reach
+from anabranch.epochs.item_files import Deliverer
 from anabranch.epochs.layout import CutPart, Unit
 from anabranch.epochs.pickle import Originals, PickledNames, Pickler
 from anabranch.epochs.ship import unpack
@@ -32,6 +41,7 @@ from anabranch.epochs.task import (
     ALONG_END,
     ALONG_FILLER,
     REPORT,
+    DeliverItems,
     EpochTask,
     Place,
     Report,
@@ -45,7 +55,8 @@ from anabranch.epochs.unit.progress import PROGRESS
 from anabranch.epochs.unit.runner import Chunk, PartDone, UnitRunner
 from anabranch.epochs.unit.states import UnitStates
 from anabranch.epochs.wire import encode
-from anabranch.errors import AnabranchError, EngineError
+from anabranch.errors import AnabranchError, EngineError, advise
+from anabranch.graph.graph import Edge
 from anabranch.metrics.load import ThreadSamples
 from anabranch.metrics.pipeline import Route
 from anabranch.runtime.call_watch import limit_calls
@@ -74,9 +85,13 @@ class ThreadWatch:
     ) -> None:
         self._sampler: Sampler | OwnSampler | None = None
         self._seen: tuple[ThreadSamples, ...] = ()
+        self.passed: dict[Edge, int] = {}  # items of each stream, once it is over
+        self._programs: list[Program] = []
+        self._before: list[tuple[int, Mapping[Edge, int]]] = []
         if not (task.profiling and operators):
             return
         whole: Route = tuple(operators)
+        self._programs = programs(task)
 
         def at_the_end(_: FrameType) -> Route:
             return whole
@@ -84,7 +99,7 @@ class ThreadWatch:
         watched = Watched(
             threading.current_thread(),
             whole[0],
-            programs(task),
+            self._programs,
             elsewhere=dict.fromkeys(LEAVING, at_the_end),
             task=threading.get_native_id(),  # workers are forked
         )
@@ -93,6 +108,9 @@ class ThreadWatch:
 
     def __enter__(self) -> Self:
         if self._sampler is not None:
+            for program in self._programs:
+                program.count_next(sys.maxsize)
+            self._before = [(one.counted, one.counts) for one in self._programs]
             self._sampler.start()
         return self
 
@@ -108,6 +126,16 @@ class ThreadWatch:
         """Stop, and return the samples."""
         if self._sampler is not None:
             self._seen, self._sampler = self._sampler.stop(), None
+            for program, (counted, counts) in zip(
+                self._programs, self._before, strict=True
+            ):
+                program.count_next(0)
+                if program.counted > counted:  # else it was not used, or is compiled
+                    self.passed |= {
+                        edge: count - counts[edge]
+                        for edge, count in program.counts.items()
+                        if edge.producer.operator in program.operators
+                    }
         return self._seen
 
 
@@ -130,7 +158,10 @@ def run_task(
     attempt = replace(task.attempt, spark_id=context.taskAttemptId())
     task = replace(task, attempt=attempt)
     with without_garbage_collection(), in_force(runner.spec):
-        yield from runner.run(task, context.partitionId(), batches)
+        try:
+            yield from runner.run(task, context.partitionId(), batches)
+        finally:
+            runner.close_sinks()
 
 
 @contextlib.contextmanager
@@ -194,6 +225,7 @@ class Runner:
         marked = find_punctuated_operators(graph)
         rehearse = self._verifier.rehearse
         self._job = WorkerJob(spec, self.pickler, marked, rehearse)
+        self._deliverer = Deliverer(self._job)
 
     def run(
         self, task: EpochTask, partition: int, batches: Iterable[pa.RecordBatch]
@@ -225,6 +257,23 @@ class Runner:
         self._begin(task)
         for place in places:
             self.run_unit(task, place, rows)
+
+    def close_sinks(self) -> None:
+        """Close the external sinks that are open in this process."""
+        self._deliverer.close()
+
+    def _deliver(self, work: DeliverItems, place: Place) -> Report:
+        """Deliver the items of an epoch to the sink of this replica, if it has one."""
+        unit, channel = place
+        if unit.number != work.unit:
+            return Report(unit.number, channel)
+        sink = list(work.files)[channel]
+        try:
+            done = self._deliverer.deliver(sink, work)
+        except _REPORTED as error:
+            return self._tell_failed(place, error)
+        written = {sink: done.accepted}
+        return Report(unit.number, channel, {}, written, done.failures)
 
     def rest(self) -> None:
         """Do the periodic work due between two stages of a resident task."""
@@ -361,6 +410,10 @@ class Runner:
     def run_unit(self, task: EpochTask, place: Place, rows: TaskRows) -> None:
         """Run a replica of a unit; an error becomes part of the report."""
         unit, channel = place
+        if isinstance(task.mode, DeliverItems):
+            report = self._deliver(task.mode, place)
+            rows.add(REPORT, channel, 0, dump_report(report, self.pickler))
+            return
         share = task.shares.get((unit.number, channel), Share())
         received = _with_blobs(rows.take_unit(unit), share)
         started = time.perf_counter()
@@ -377,6 +430,7 @@ class Runner:
                 report,
                 seconds=seconds,
                 samples=samples,
+                passed=watch.passed,
                 refuted=refuted,
                 rehearsed=self._verifier.take_samples(unit.operators),
             )
@@ -394,9 +448,10 @@ def _with_blobs(received: list[list[pa.Buffer]], share: Share) -> list[list[pa.B
 
 
 def _with_samples(done: Sequence[PartDone], watch: ThreadWatch) -> list[PartDone]:
-    """Return the reports of parts, the last with its samples."""
+    """Return the reports of parts, the last with its samples and counts."""
     *others, (changes, last) = done
-    return [*others, (changes, replace(last, samples=last.samples + watch.stop()))]
+    samples = last.samples + watch.stop()
+    return [*others, (changes, replace(last, samples=samples, passed=watch.passed))]
 
 
 def _along(
@@ -433,10 +488,13 @@ def _convert_error(error: Exception) -> AnabranchError:
     if isinstance(error, ConnectionError):  # the driver is gone, or another task
         raise error
     if not isinstance(error, AnabranchError):
+        advice = advise(
+            error,
+            "check the space and the permissions of its temporary directory (TMPDIR)",
+        )
         return EngineError(
             f"a task must be able to use the disk of its host; {error} on "
-            f"{socket.gethostname()}; check the space and the permissions of its "
-            f"temporary directory (TMPDIR)"
+            f"{socket.gethostname()}; {advice}"
         )
     if error.__cause__ is not None:
         lines = traceback.format_exception(error.__cause__)

@@ -30,6 +30,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.engine import Places, operators_of
 from anabranch.epochs.intake.items import read_generated
+from anabranch.epochs.item_files import Deliverer
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.resident.link import LostError
 from anabranch.epochs.task import EpochAttempt
@@ -130,10 +131,13 @@ def is_too_large(error: BaseException) -> bool:
     return _TOO_LARGE in str(error)
 
 
-def engine_error(error: BaseException) -> EngineError | None:
-    """Return the user's error for a failure of Spark or of a disk.
+def engine_error(
+    error: BaseException, operators: Sequence[str] = ()
+) -> EngineError | None:
+    """Return the user's error for a failure of Spark, of a process or of a disk.
 
     None for any other error. Spark's whole report stays the cause of the error.
+    `operators` are those that were at work.
 
     >>> str(engine_error(OSError(28, "No space left on device"))).partition(";")[0]
     'Spark must be able to run the tasks of a job'
@@ -156,12 +160,27 @@ def engine_error(error: BaseException) -> EngineError | None:
     full = any(sign in text for sign in _FULL)
     if not (full or isinstance(error, OSError) or _is_sparks(error)):
         return None
+    if is_loss(error) and not full:
+        return _loss_error(text, operators)
     advice = "its __cause__ has the whole report of Spark"
     if full:
         advice = "free space in the temporary directory (TMPDIR, spark.local.dir)"
     return EngineError(
         f"Spark must be able to run the tasks of a job; it failed with: "
         f"{telling_line(text)}; {advice}"
+    )
+
+
+def _loss_error(text: str, operators: Sequence[str]) -> EngineError:
+    """Return the error for a process that was lost in every try."""
+    at_work = " or ".join(map(repr, operators[:_MOST]))
+    during = f" while {at_work} ran" if operators else ""
+    return EngineError(
+        f"the processes of a job must stay alive; one was lost{during}, again and "
+        f"again: {telling_line(text)}; if the system ended it for want of memory (dmesg "
+        f"or the container's events say so), allow it more, or take a smaller "
+        f"epoch_items= or degree=; else look for code that ends its process; with a "
+        f"checkpoint the job then resumes"
     )
 
 
@@ -208,6 +227,7 @@ PATIENCE_S = 3.0  # a busy machine may answer late
 
 PLACES: Places = {
     Exits.write.__code__: lambda frame: frame.f_locals["sink"],
+    Deliverer.deliver.__code__: lambda frame: frame.f_locals["sink"],
     read_generated.__code__: lambda frame: frame.f_locals["op"].name,
 }
 
@@ -241,14 +261,19 @@ class Tasks:
         self.stages = stages
         self._runs = attempt.epoch, attempt.turn
 
-    def describe_stages(self, step: str) -> None:
-        """Describe the Spark job that runs the stages."""
+    @property
+    def stage_operators(self) -> list[str]:
+        """The operators of the stages that run."""
         levels = self.layout.levels
         units = [
             unit for some in self.stages for level in some for unit in levels[level]
         ]
         names = [name for unit in units for name in (*unit.operators, *unit.writes)]
-        self.describe(step, list(dict.fromkeys(names)))
+        return list(dict.fromkeys(names))
+
+    def describe_stages(self, step: str) -> None:
+        """Describe the Spark job that runs the stages."""
+        self.describe(step, self.stage_operators)
 
     def describe(self, step: str, operators: Sequence[str] = ()) -> None:
         """Describe the Spark jobs that this thread starts from now on."""

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.directory import refuse_untrusted
-from anabranch.epochs.checkpoint.files import read_bucket
+from anabranch.epochs.checkpoint.files import read_states
 from anabranch.epochs.checkpoint.record import (
-    Log,
     Record,
     Snapshot,
     find_epochs,
@@ -24,6 +23,7 @@ from anabranch.epochs.checkpoint.record import (
 )
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.stable_names import MODULE, OBJECTS, find, old_name
+from anabranch.epochs.state.buckets import PREFIX_BYTES, bucket_of_entry, in_ranges
 from anabranch.epochs.state.store import GONE
 from anabranch.errors import CheckpointError
 
@@ -101,16 +101,18 @@ class Contents:
             files, key=lambda one: (one.epoch, isinstance(one, Snapshot))
         ):
             path = self.directory / "state" / unit / held.file
-            for bucket in held.sizes if isinstance(held, Log) else (held.bucket,):
-                own = found.setdefault((bucket, held.buckets), {})
-                if isinstance(held, Snapshot):
-                    own.clear()
-                for raw, state in read_bucket(path, bucket, self._seal, held.digest):
-                    own[raw], last[raw] = state, (bucket, held.buckets)
+            buckets = list(in_ranges(held.held))
+            if isinstance(held, Snapshot):
+                for bucket in buckets:
+                    found.pop((bucket, held.buckets), None)
+            for key, state in read_states(path, buckets, self._seal, held.digest):
+                raw, place = key[PREFIX_BYTES:], (bucket_of_entry(key), held.buckets)
+                found.setdefault(place, {})[raw] = state
+                last[raw] = place
         return {
             raw: (place[0], state)
             for raw, place in last.items()
-            if (state := found[place].get(raw, GONE)) != GONE
+            if (state := found.get(place, {}).get(raw, GONE)) != GONE
         }
 
     def _load_state(self, state: bytes) -> Any:

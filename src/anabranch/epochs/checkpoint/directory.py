@@ -8,8 +8,8 @@
     DIR/commits/N.json      the record of epoch N: it makes the epoch real
     DIR/parts/N-TURN.json   the parts that file sinks had published by epoch N
     DIR/manifests/N-TURN.json  the files of state that later records do not name themselves
-    DIR/deliveries/N-TURN.pickle  what epoch N has for sinks in the driver, until they
-                            have it
+    DIR/deliveries/N-TURN*  what epoch N has for sinks in the driver and for external
+                            ones, until they have it
     DIR/state/UNIT/*.arrow  change logs and snapshots
 
 A store has no locks. There the run with the largest number owns the checkpoint: an
@@ -31,8 +31,9 @@ import re
 import shlex
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from anabranch.connectors.storage import Location, StorePath, locate
@@ -46,7 +47,6 @@ from anabranch.epochs.checkpoint.record import (
     Record,
     Snapshot,
     count_as_one,
-    find_buckets,
     find_epochs,
     manifest_to_json,
     read_program,
@@ -56,19 +56,21 @@ from anabranch.epochs.checkpoint.record import (
 )
 from anabranch.epochs.checkpoint.seal import KEY_VARIABLE, Seal, describe_damage
 from anabranch.epochs.faults import reach
+from anabranch.epochs.state.buckets import Ranges, divide_ranges, stores_of
+from anabranch.epochs.state.restore import name_states
 from anabranch.errors import CheckpointError
 from anabranch.private import why_not_private
 
 OLDEST = 48  # epochs that a log may wait for a snapshot, however small the logs are
 _LEAST = 1 << 18  # bytes: a smaller snapshot costs as much as one of this size
 
-_NONE = 0, 0.0  # epoch and bytes of a missing snapshot
+_NONE = 0, 0.0, 1  # epoch, bytes and files of a missing snapshot
 
-Place = tuple[str, int]  # unit, bucket
+Place = tuple[str, int]  # unit, store
 
 
 class Upkeep:
-    """Chooses the buckets that the next epoch writes as snapshots.
+    """Chooses the stores whose buckets the next epoch writes as snapshots.
 
     It follows the logs and snapshots of each epoch incrementally, so that the cost
     depends on what an epoch wrote, not on the number of buckets.
@@ -78,10 +80,9 @@ class Upkeep:
         # unit -> bytes of snapshots due for its logs
         self._allowed: dict[str, int] = {}
         self._buckets = 0  # last record followed
-        self._snapshots: dict[
-            str, dict[int, tuple[int, float]]
-        ] = {}  # epoch, and bytes
-        # first change, bytes
+        # by unit and store: epoch, bytes and files
+        self._snapshots: dict[str, dict[int, tuple[int, float, int]]] = {}
+        # the same: first change, bytes
         self._logged: dict[str, dict[int, tuple[int, float]]] = {}
 
     def due(
@@ -96,47 +97,60 @@ class Upkeep:
             self._snapshots, self._logged = {}, {}
             self._follow(record.logs, record.snapshots)
         for log in new:
-            earned = sum(log.sizes.values())
-            self._allowed[log.unit] = self._allowed.get(log.unit, 0) + earned
+            self._allowed[log.unit] = self._allowed.get(log.unit, 0) + log.size
         chosen: set[Place] = set()
-        for unit, buckets in self._logged.items():
-            by_age = [(since, bucket) for bucket, (since, _) in buckets.items()]
+        for unit, stores in self._logged.items():
+            by_age = [(since, store) for store, (since, _) in stores.items()]
             heapq.heapify(by_age)
             for rank in range(len(by_age)):
-                since, bucket = heapq.heappop(by_age)
-                changed = buckets[bucket][1]
+                since, store = heapq.heappop(by_age)
+                changed = stores[store][1]
                 # A state is at most as large as its last snapshot and the changes
                 # since; the larger of the two is at least half of that.
-                held = self._snapshots.get(unit, {}).get(bucket, _NONE)[1]
-                cost = max(int(max(changed, held)), _LEAST)
+                _, held, files = self._snapshots.get(unit, {}).get(store, _NONE)
+                cost = max(int(max(changed, held)), _LEAST * files)
                 aged = rank == 0 and record.epoch - since >= OLDEST
                 if self._allowed.get(unit, 0) < cost and not aged:
                     break
-                chosen.add((unit, bucket))
+                chosen.add((unit, store))
                 self._allowed[unit] = max(0, self._allowed.get(unit, 0) - cost)
         return frozenset(chosen)
 
     def _follow(self, logs: Iterable[Log], snapshots: Iterable[Snapshot]) -> None:
-        """Update the buckets that have changed since their snapshot."""
+        """Update the stores that have changed since their snapshot."""
         for one in snapshots:
-            found = find_buckets(one, self._buckets)
             whole = self._snapshots.setdefault(one.unit, {})
-            for bucket in found:
-                if one.epoch >= whole.get(bucket, _NONE)[0]:
-                    whole[bucket] = one.epoch, one.size / len(found)
-                    self._logged.get(one.unit, {}).pop(bucket, None)
+            for store, share in self._divide(one):
+                epoch, size, files = whole.get(store, _NONE)
+                if one.epoch >= epoch:
+                    # Each replica writes the snapshot of its own buckets.
+                    if one.epoch > epoch:
+                        size = files = 0
+                    whole[store] = one.epoch, size + one.size * share, files + 1
+                    self._logged.get(one.unit, {}).pop(store, None)
         for log in logs:
-            buckets = self._logged.setdefault(log.unit, {})
+            stores = self._logged.setdefault(log.unit, {})
             whole = self._snapshots.get(log.unit, {})
-            epoch, sizes, count = log.epoch, log.sizes, log.buckets
-            share = count / self._buckets if count > 1 else 1.0
-            for bucket in find_buckets(log, self._buckets):
-                since = whole.get(bucket, _NONE)[0]
-                if epoch <= since:
-                    continue
-                size = sizes[bucket % count] * share
-                first, before = buckets.get(bucket, (since or epoch - 1, 0.0))
-                buckets[bucket] = first, before + size
+            for store, share in self._divide(log):
+                since = whole.get(store, _NONE)[0]
+                if log.epoch > since:
+                    first, size = stores.get(store, (since or log.epoch - 1, 0.0))
+                    stores[store] = first, size + log.size * share
+
+    def _divide(self, held: Log | Snapshot) -> Sequence[tuple[int, float]]:
+        """Return the stores of a file's buckets, each with its share."""
+        if held.buckets == 1:
+            return [(0, 1.0)]
+        return _share_stores(held.held, held.buckets, self._buckets)
+
+
+@lru_cache(maxsize=1 << 15)
+def _share_stores(
+    ranges: Ranges, fewer: int, buckets: int
+) -> tuple[tuple[int, float], ...]:
+    stores = stores_of(divide_ranges(ranges, fewer, buckets), buckets)
+    total = sum(stores.values())
+    return tuple((store, count / total) for store, count in stores.items())
 
 
 def refuse_untrusted(directory: Location, seal: Seal) -> None:
@@ -165,7 +179,7 @@ _SWEPT = 64  # epochs between searches for files of lost attempts
 _OWN = {  # the names that are ours, by directory
     "runs/*": re.compile(r"\d+"),
     "commits/*": re.compile(r"\d+\.json"),
-    "deliveries/*": re.compile(r"\d+(-\d+)?\.pickle"),
+    "deliveries/*": re.compile(r"\d+(-\d+)*(-refused)?\.(pickle|items)"),
     "parts/*": re.compile(r"\d+-\d+\.json"),
     "manifests/*": re.compile(r"\d+-\d+\.json"),
     "state/*/*": re.compile(r".*\.arrow"),
@@ -227,6 +241,11 @@ class Checkpoint:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def states_name(self) -> str:
+        """The name of the states on hosts."""
+        return name_states(self.identity, self.directory)
 
     @property
     def first_turn(self) -> int:
@@ -473,8 +492,8 @@ class Checkpoint:
         for path in self._find("manifests/*.json"):
             if path.name not in manifests:
                 path.unlink(missing_ok=True)
-        for path in self._find("deliveries/*.pickle"):
-            if path != self.waiting:
+        for path in self._find("deliveries/*"):
+            if not self._is_waiting(path):
                 path.unlink(missing_ok=True)
 
     def _find_needed(self) -> frozenset[tuple[str, str]]:
@@ -491,11 +510,28 @@ class Checkpoint:
         paths = (folder / f"{name}.pickle" for name in names)
         return next((path for path in paths if path.exists()), None)
 
+    def _is_waiting(self, path: Location) -> bool:
+        """Tell whether a file belongs to the delivery that waits."""
+        if self.waiting is None:
+            return False
+        return path.name.startswith((f"{self.waiting.stem}-", f"{self.waiting.stem}."))
+
     def forget_delivery(self) -> None:
         """Remove the items that driver sinks have received."""
         if self.waiting is not None:
             self.waiting.unlink(missing_ok=True)
             self.waiting = None
+
+    @property
+    def deliveries(self) -> Location:
+        """Where items wait for sinks."""
+        return self.directory / "deliveries"
+
+    def refuse_other_run(self) -> None:
+        """End this run if a later one has taken over."""
+        with checkpoint_errors(self.directory):
+            if self._latest_run() > self.run:
+                raise self._describe_other_job()
 
     def commit(self, record: Record, delivery: bytes | None) -> None:
         """Commit an epoch: from now on it has happened, and will not run again."""
@@ -569,8 +605,7 @@ class Checkpoint:
             gone = self._gone
             if gone is None:  # it belongs to an earlier run
                 gone = oldest.files - self._find_needed()
-            for unit, file in gone:
-                (self.directory / "state" / unit / file).unlink(missing_ok=True)
+            self._remove_states(gone)
             names = {one.file for one in oldest.manifests}
             for file in names - self._find_manifests():
                 (self.directory / "manifests" / file).unlink(missing_ok=True)
@@ -578,6 +613,20 @@ class Checkpoint:
         old.unlink(missing_ok=True)
         if record.epoch % _SWEPT == 0 or record.complete:
             self._forget_attempts(record)
+
+    def _remove_states(self, files: Iterable[tuple[str, str]]) -> None:
+        """Remove state files; there may be thousands."""
+        place = self.directory / "state"
+        if isinstance(place, StorePath):
+            for unit, file in files:
+                (place / unit / file).unlink(missing_ok=True)
+            return
+        folder = str(place)
+        for unit, file in files:
+            try:  # neither a path nor a context for each
+                os.unlink(f"{folder}/{unit}/{file}")  # noqa: PTH108
+            except FileNotFoundError:
+                continue
 
     def _forget_attempts(self, record: Record) -> None:
         """Remove the files of attempts that lost, for committed epochs."""
@@ -590,10 +639,12 @@ class Checkpoint:
         manifests = self._find_manifests()
         for path in (
             *self._find("manifests/*.json"),
-            *self._find("deliveries/*.pickle"),
+            *self._find("deliveries/*.*"),
         ):
-            over = int(path.stem.partition("-")[0]) <= record.epoch
-            if over and path.name not in manifests and path != self.waiting:
+            epoch_of_path = path.stem.partition("-")[0]
+            if not epoch_of_path.isdecimal() or int(epoch_of_path) > record.epoch:
+                continue
+            if path.name not in manifests and not self._is_waiting(path):
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:

@@ -1,10 +1,12 @@
 """The files of a checkpoint: change logs and snapshots of states, written atomically.
 
 A file exists completely or not at all, even after a power failure. It holds the states
-of some buckets, each in record batches of its own with the columns `key` and `state`,
-sorted by key. A bucket can be read without the others.
+of some buckets in record batches with the columns `key` and `state`, sorted by key. A key
+begins with its bucket, and the file tells the first and last bucket of each batch: so
+one bucket can be read without the others. (In formats up to 6 each batch had one bucket,
+whose keys did not begin with it.)
 
-A bucket may be larger than memory: it is written and read batch by batch.
+The states may be larger than memory: they are written and read batch by batch.
 """
 
 from __future__ import annotations
@@ -15,16 +17,24 @@ import json
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, TypeAlias, cast
+from operator import itemgetter
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
 from anabranch.connectors.storage import Location, StorePath
 from anabranch.epochs.checkpoint.seal import Seal, describe_damage
-from anabranch.epochs.state.store import Stamp
-from anabranch.errors import CheckpointError
+from anabranch.epochs.state.buckets import (
+    Stamp,
+    bucket_of_entry,
+    prefix_of_bucket,
+    to_ranges,
+)
+from anabranch.epochs.state.store import Entry
+from anabranch.errors import CheckpointError, advise
 
 
 @contextmanager
@@ -94,27 +104,30 @@ def checkpoint_errors(path: Location) -> Iterator[None]:
                 f"network (every worker needs them)"
             )
             raise CheckpointError(msg) from error
+        advice = advise(
+            error,
+            "check the path, its permissions and the space on the disk (on a cluster "
+            "every worker must see it there)",
+        )
         msg = (
             f"a checkpoint must be a directory that can be written; {path}: "
-            f"{error.strerror or error}; check the path, its permissions and the space "
-            f"on the disk (on a cluster every worker must see it there)"
+            f"{error.strerror or error}; {advice}; then run the job again: it resumes"
         )
         raise CheckpointError(msg) from error
 
-
-Entry: TypeAlias = tuple[bytes, bytes]  # key, state
 
 _BATCH_ROWS = 1 << 16  # of a record batch, at most
 _BATCH_BYTES = 1 << 24  # the same, unless a single state is larger
 _IN_MEMORY = 1 << 24  # bytes; larger files are copied to disk
 _BLOCK_BYTES = 1 << 20
 _FIELDS = [("key", pa.large_binary()), ("state", pa.large_binary())]
-_BUCKETS = b"buckets"  # of each record batch
+_BUCKETS = b"buckets"  # of each record batch, in formats up to 6
+_SPANS = b"spans"  # first and last bucket of each record batch
 _QUICK = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def state_file(kind: str, stamp: Stamp, number: int) -> str:
-    """Return the name of a log of a replica, or of a snapshot of a bucket.
+    """Return the name of a log or a snapshot of a replica.
 
     >>> state_file("log", Stamp(3, 7, 42), 1)
     'log-000000003-7-42-0001.arrow'
@@ -132,61 +145,63 @@ def epoch_of_file(name: str) -> int | None:
     return int(epoch) if epoch.isdigit() else None
 
 
-def write_log(
-    path: Location, changes: Mapping[int, Mapping[bytes, bytes]], seal: Seal
-) -> str:
-    """Write the changes of an epoch in some buckets; return the file's digest."""
-    parts = [(n, sorted(changed.items())) for n, changed in changes.items() if changed]
-    return _write(path, [bucket for bucket, _ in parts], (e for _, e in parts), seal)
+def write_log(path: Location, changes: Sequence[Entry], seal: Seal) -> str:
+    """Write the changes of an epoch, sorted by key; return the file's digest."""
+    _, _, digest = write_states(path, lambda: changes, seal)
+    return digest
 
 
-def write_snapshot(
-    path: Location, bucket: int, states: Callable[[], Iterable[Entry]], seal: Seal
+def write_states(
+    path: Location, states: Callable[[], Iterable[Entry]], seal: Seal
 ) -> tuple[int, int, str]:
-    """Write all states of a bucket, sorted by key.
+    """Write states, sorted by key.
 
-    They are read twice, since the file's header has the number of batches. Return the
-    number of states, their bytes, and the file's digest.
+    They are read twice, since the file's header has the buckets of each batch. Return
+    the number of states, their bytes, and the file's digest.
     """
-    sizes = list(size_batches(len(key) + len(state) for key, state in states()))
+    rows, size, spans = [], 0, []
+    for count, length, first, last in size_batches(
+        (len(key) + len(state), key) for key, state in states()
+    ):
+        rows.append(count)
+        size += length
+        spans.append((bucket_of_entry(first), bucket_of_entry(last)))
     held = iter(states())
-    batches = (list(itertools.islice(held, rows)) for rows, _ in sizes)
-    digest = _write(path, [bucket] * len(sizes), batches, seal)
-    return sum(rows for rows, _ in sizes), sum(size for _, size in sizes), digest
+    batches = (list(itertools.islice(held, count)) for count in rows)
+    return sum(rows), size, _write(path, spans, batches, seal)
 
 
 def size_batches(
-    lengths: Iterable[int], rows: int = _BATCH_ROWS, most: int = _BATCH_BYTES
-) -> Iterator[tuple[int, int]]:
-    """Yield the entries and bytes of each record batch, given those of the entries.
+    entries: Iterable[tuple[int, bytes]],
+    rows: int = _BATCH_ROWS,
+    most: int = _BATCH_BYTES,
+) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Yield the number of entries, the bytes, the first and the last key of each batch.
 
-    >>> list(size_batches([4, 4, 9, 1, 1, 1, 1], rows=3, most=8))
-    [(2, 8), (1, 9), (3, 3), (1, 1)]
+    >>> list(size_batches([(4, b"a"), (4, b"b"), (9, b"c"), (1, b"d")], rows=3, most=8))
+    [(2, 8, b'a', b'b'), (1, 9, b'c', b'c'), (1, 1, b'd', b'd')]
     """
     count = held = 0
-    for length in lengths:
+    first = last = b""
+    for length, key in entries:
         if count and (count == rows or held + length > most):
-            yield count, held
+            yield count, held, first, last
             count = held = 0
-        count, held = count + 1, held + length
+        if not count:
+            first = key
+        count, held, last = count + 1, held + length, key
     if count:
-        yield count, held
-
-
-def size_of(entries: Iterable[Entry]) -> int:
-    """Return the bytes of keys and states.
-
-    >>> size_of([(b"a", b"xyz")])
-    4
-    """
-    return sum(len(key) + len(state) for key, state in entries)
+        yield count, held, first, last
 
 
 def _write(
-    path: Location, buckets: list[int], batches: Iterable[list[Entry]], seal: Seal
+    path: Location,
+    spans: list[tuple[int, int]],
+    batches: Iterable[list[Entry]],
+    seal: Seal,
 ) -> str:
-    """Write a batch for each of `buckets`; return the file's digest."""
-    metadata = {_BUCKETS: json.dumps(buckets)}
+    """Write batches with the buckets of each; return the file's digest."""
+    metadata = {_SPANS: json.dumps(spans)}
     schema = pa.schema(_FIELDS, metadata=metadata)
     with checkpoint_errors(path), durably(path) as file:
         digested = _Digested(file, seal)
@@ -224,25 +239,63 @@ class _Digested(io.RawIOBase):
         return self._file.write(data)
 
 
-def read_bucket(
-    path: Location, bucket: int, seal: Seal, digest: str | None
+def read_states(
+    path: Location, buckets: Sequence[int], seal: Seal, digest: str | None
 ) -> Iterator[Entry]:
-    """Yield the states of a bucket in a file, sorted by key.
+    """Yield the states of some buckets in a file, all sorted.
 
     The whole file is verified first, and a private copy is read, so that what was
     verified is what is used.
     """
+    wanted = sorted(buckets)
     try:
         with _copy_checked(path, seal, digest) as content:
             reader = pa.ipc.open_file(content)
-            buckets = json.loads(reader.schema.metadata[_BUCKETS])
-            for number, found in enumerate(buckets):
-                if found == bucket:
-                    batch = reader.get_batch(number)
-                    keys, states = (column.to_pylist() for column in batch.columns)
-                    yield from zip(keys, states, strict=True)
+            metadata = reader.schema.metadata
+            if _SPANS in metadata:
+                for number, (first, last) in enumerate(json.loads(metadata[_SPANS])):
+                    some = wanted[
+                        bisect_left(wanted, first) : bisect_right(wanted, last)
+                    ]
+                    if some:
+                        yield from _choose(reader.get_batch(number), some)
+            else:
+                yield from _read_single(reader, json.loads(metadata[_BUCKETS]), wanted)
     except (OSError, pa.ArrowException, TypeError, KeyError, ValueError) as error:
         raise describe_damage(path, error) from error
+
+
+def list_buckets(path: Location, seal: Seal, digest: str | None) -> list[int]:
+    """Return the buckets of a file, and maybe others between them."""
+    with _copy_checked(path, seal, digest) as content:
+        metadata = pa.ipc.open_file(content).schema.metadata
+        if _SPANS not in metadata:
+            return sorted(set(json.loads(metadata[_BUCKETS])))
+        spans = json.loads(metadata[_SPANS])
+        return sorted({b for first, last in spans for b in range(first, last + 1)})
+
+
+def _choose(batch: pa.RecordBatch, buckets: Sequence[int]) -> Iterator[Entry]:
+    """Yield the states of some buckets in a batch."""
+    keys = batch.column(0).to_pylist()
+    states = batch.column(1)
+    for first, end in to_ranges(buckets):
+        begin = bisect_left(keys, prefix_of_bucket(first))
+        stop = bisect_left(keys, prefix_of_bucket(end))
+        own = states.slice(begin, stop - begin).to_pylist()
+        yield from zip(keys[begin:stop], own, strict=True)
+
+
+def _read_single(
+    reader: Any, buckets: Sequence[int], wanted: Sequence[int]
+) -> Iterator[Entry]:
+    """Yield the states of some buckets, where each batch has those of one."""
+    for number, bucket in sorted(enumerate(buckets), key=itemgetter(1)):
+        if bucket in wanted:
+            prefix = prefix_of_bucket(bucket)
+            keys, states = (c.to_pylist() for c in reader.get_batch(number).columns)
+            for key, state in zip(keys, states, strict=True):
+                yield prefix + key, state
 
 
 @contextmanager

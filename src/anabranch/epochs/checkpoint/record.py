@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
@@ -23,30 +23,39 @@ from typing import Any, NamedTuple, TypeVar
 
 from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.seal import Seal, describe_damage
-from anabranch.epochs.state.store import EMPTY, Stamp
+from anabranch.epochs.state.buckets import (
+    EMPTY,
+    Ranges,
+    Stamp,
+    Versions,
+    divide_ranges,
+    is_within,
+    to_ranges,
+)
 from anabranch.errors import CheckpointError
 
-FORMAT = 6  # of the directory
+FORMAT = 7  # of the directory
 # 2: logs do not name their attempts. 2, 3: pickles name our modules (`stable_names`).
-# 2, 3, 4: no digests. 2 to 5: 16 buckets, and no manifests.
-_SEALED = (5, FORMAT)  # with digests
+# 2, 3, 4: no digests. 2 to 5: 16 buckets, and no manifests. 2 to 6: a snapshot is of one
+# bucket, and a log lists the bytes of each.
+_SEALED = (5, 6, FORMAT)  # with digests
 _READABLE = (2, 3, 4, *_SEALED)
 
 FEWEST_BUCKETS = 16  # as many as formats up to 5 always had
 
 
-@dataclass(frozen=True)
-class Log:
-    """A file of changes: its epoch, and the bytes of each bucket.
+class Log(NamedTuple):
+    """A file of changes: its epoch, the buckets with its version, and its bytes.
 
-    `turn` and `attempt` identify the task that wrote it. `buckets` is the number of
-    buckets at the time.
+    Not all of these buckets need have changes. `turn` and `attempt` identify the task
+    that wrote it. `buckets` is the number of buckets at the time.
     """
 
     unit: str
     file: str
     epoch: int
-    sizes: Mapping[int, int]
+    held: Ranges
+    size: int
     turn: int = 0
     attempt: int = 0
     digest: str | None = None
@@ -60,25 +69,24 @@ class Log:
     def covers(self, bucket: int) -> bool:
         """Tell whether it holds changes of a bucket, or of the one it was split from.
 
-        >>> log = Log("u0", "f", 1, {3: 10}, buckets=16)
+        >>> log = Log("u0", "f", 1, ((3, 4),), 10, buckets=16)
         >>> log.covers(3), log.covers(19), log.covers(20)
         (True, True, False)
         """
-        return bucket % self.buckets in self.sizes
+        return is_within(bucket % self.buckets, self.held)
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A file with all states of a bucket after an epoch.
+class Snapshot(NamedTuple):
+    """A file with all states of some buckets after an epoch.
 
-    Their `version` may be of an earlier epoch, if the bucket has not changed since.
-    `buckets` is the number of buckets at the time.
+    Their `version` may be of an earlier epoch, if they have not changed since. `buckets`
+    is the number of buckets at the time.
     """
 
     unit: str
     file: str
     epoch: int
-    bucket: int
+    held: Ranges
     keys: int
     size: int
     version: Stamp = EMPTY
@@ -87,7 +95,7 @@ class Snapshot:
 
     def covers(self, bucket: int) -> bool:
         """Tell whether it holds a bucket, or the one it was split from."""
-        return bucket % self.buckets == self.bucket
+        return is_within(bucket % self.buckets, self.held)
 
 
 class PartSum(NamedTuple):
@@ -118,7 +126,7 @@ class IncompleteGroup:
     states: bytes
 
 
-_LOG_FIELDS = len(fields(Log))
+_OLD_LOG_FIELDS = 8  # of format 6, before the sizes
 _File = TypeVar("_File", Log, Snapshot)
 
 
@@ -186,101 +194,90 @@ class Record:
             return None
         return *self.logs[logs:], *self.snapshots[snapshots:]
 
-    def files_of_bucket(self, unit: str, bucket: int) -> list[Log | Snapshot]:
-        """Return the files that make up a bucket: its snapshot, and the logs since."""
-        snapshot = self.snapshot_of(unit, bucket)
-        if snapshot is None:
-            return [*self.logs_of(unit, bucket, 0)]
-        return [snapshot, *self.logs_of(unit, bucket, snapshot.epoch)]
-
-    def snapshot_of(self, unit: str, bucket: int) -> Snapshot | None:
-        """Return the last snapshot of a bucket, if there is one."""
-        found = [
-            one for one in self.snapshots if one.unit == unit and one.covers(bucket)
-        ]
-        return max(found, key=attrgetter("epoch"), default=None)
-
-    def logs_of(self, unit: str, bucket: int, after: int) -> list[Log]:
-        """Return the logs of a bucket after an epoch, oldest first."""
-        return [
-            log
-            for log in self.logs
-            if log.unit == unit and log.epoch > after and log.covers(bucket)
-        ]
-
-    def version_of(self, unit: str, bucket: int) -> Stamp:
-        """Return the version of a bucket: that of its last change."""
-        return self.versions.get(unit, {}).get(bucket % self.buckets, EMPTY)
-
-    @cached_property
-    def versions(self) -> Mapping[str, Mapping[int, Stamp]]:
-        """The version of each bucket that has ever changed, by unit."""
-        found: dict[str, dict[int, Stamp]] = {}
-        for held in self.held:
-            buckets = found.setdefault(held.unit, {})
-            version = held.version if isinstance(held, Snapshot) else held.stamp
-            for bucket in find_buckets(held, self.buckets):
-                buckets[bucket] = max(version, buckets.get(bucket, EMPTY))
+    def files_of(
+        self, unit: str, buckets: Iterable[int]
+    ) -> dict[int, list[Log | Snapshot]]:
+        """Return the files that make up buckets: a snapshot, and the logs since."""
+        wanted = list(buckets)
+        own = [one for one in self.held if one.unit == unit]
+        snapshots = [one for one in own if isinstance(one, Snapshot)]
+        logs = [one for one in own if isinstance(one, Log)]
+        found: dict[int, list[Log | Snapshot]] = {}
+        for bucket in wanted:
+            whole = [one for one in snapshots if one.covers(bucket)]
+            last = max(whole, key=attrgetter("epoch"), default=None)
+            after = 0 if last is None else last.epoch
+            since = [one for one in logs if one.epoch > after and one.covers(bucket)]
+            found[bucket] = [*since] if last is None else [last, *since]
         return found
 
-    def leads_from(self, unit: str, bucket: int, version: Stamp) -> bool:
-        """Tell whether the logs, applied to `version` of a bucket, give the current
-        one.
-        """
-        snapshot = self.snapshot_of(unit, bucket)
-        if version == (EMPTY if snapshot is None else snapshot.version):
-            return True
-        oldest = 0 if snapshot is None else snapshot.epoch
-        logs = self.logs_of(unit, bucket, oldest)
-        return any(log.stamp == version for log in logs)
+    @cached_property
+    def versions(self) -> Mapping[str, Versions]:
+        """The versions of buckets, by unit."""
+        found: dict[str, list[tuple[Ranges, Stamp]]] = {}
+        counts: dict[str, int] = {}
+        for one in self.held:
+            version = one.version if isinstance(one, Snapshot) else one.stamp
+            held = find_buckets(one, self.buckets)
+            found.setdefault(one.unit, []).append((held, version))
+            counts[one.unit] = 1 if one.buckets == 1 else self.buckets
+        return {
+            unit: Versions.none(counts[unit]).with_latest(some)
+            for unit, some in found.items()
+        }
 
 
-def find_buckets(held: Log | Snapshot, buckets: int) -> Collection[int]:
+def find_buckets(held: Log | Snapshot, buckets: int) -> Ranges:
     """Return the buckets in a file, by their numbers for the current bucket count.
 
-    >>> list(find_buckets(Log("u0", "f", 1, {3: 10}, buckets=16), 64))
-    [3, 19, 35, 51]
+    >>> find_buckets(Log("u0", "f", 1, ((3, 4),), 10, buckets=16), 64)
+    ((3, 4), (19, 20), (35, 36), (51, 52))
     """
-    numbers = held.sizes if isinstance(held, Log) else (held.bucket,)
-    if held.buckets in (1, buckets):  # one: an unkeyed state is never divided
-        return numbers
-    return [part for number in numbers for part in range(number, buckets, held.buckets)]
+    return divide_ranges(held.held, held.buckets, buckets)
 
 
 def tidy(record: Record, snapshots: Iterable[Snapshot] = ()) -> Record:
     """Return a record with new snapshots and without the files they supersede.
 
-    >>> logs = (Log("u0", "a", 1, {0: 5}), Log("u0", "b", 2, {0: 5}))
+    >>> logs = Log("u0", "a", 1, ((0, 1),), 5), Log("u0", "b", 2, ((0, 1),), 5)
     >>> record = Record(2, logs=logs)
-    >>> [log.file for log in tidy(record, [Snapshot("u0", "s", 1, 0, 1, 5)]).logs]
+    >>> new = Snapshot("u0", "s", 1, ((0, 1),), 1, 5)
+    >>> [log.file for log in tidy(record, [new]).logs]
     ['b']
     """
-    last: dict[str, dict[int, Snapshot]] = {}
-    for one in (*record.snapshots, *snapshots):
-        buckets = last.setdefault(one.unit, {})
-        for bucket in find_buckets(one, record.buckets):
-            before = buckets.get(bucket)
-            if before is None or one.epoch >= before.epoch:
-                buckets[bucket] = one
+    whole = (*record.snapshots, *snapshots)
+    last: dict[str, list[int]] = {}  # unit -> bucket -> the last snapshot's place
+    for place, one in enumerate(whole):
+        places = last.setdefault(one.unit, [-1] * record.buckets)
+        for first, end in find_buckets(one, record.buckets):
+            places[first:end] = [
+                place if before < 0 or one.epoch >= whole[before].epoch else before
+                for before in places[first:end]
+            ]
     epochs = {
-        unit: {bucket: one.epoch for bucket, one in buckets.items()}
-        for unit, buckets in last.items()
+        unit: [0 if place < 0 else whole[place].epoch for place in places]
+        for unit, places in last.items()
     }
+    newest = {unit: max(some) for unit, some in epochs.items()}
     logs = tuple(
-        log for log in record.logs if _is_needed(log, epochs.get(log.unit, {}), record)
+        log
+        for log in record.logs
+        if log.epoch > newest.get(log.unit, -1)  # most logs; the rest is slower
+        or log.epoch > find_oldest(log, epochs[log.unit])
     )
-    kept = {
-        (one.unit, one.file): one for some in last.values() for one in some.values()
-    }
-    return replace(record, snapshots=tuple(kept.values()), logs=logs)
+    kept = sorted({place for places in last.values() for place in places} - {-1})
+    return replace(record, snapshots=tuple(whole[place] for place in kept), logs=logs)
 
 
-def _is_needed(log: Log, epochs: Mapping[int, int], record: Record) -> bool:
-    """Tell whether a bucket of a log has no later snapshot, given their `epochs`."""
-    for bucket in find_buckets(log, record.buckets):
-        if log.epoch > epochs.get(bucket, 0):
-            return True
-    return False
+def find_oldest(log: Log, epochs: Sequence[int]) -> int:
+    """Return the epoch of the oldest last snapshot of a log's buckets."""
+    held = log.held
+    if log.buckets not in (1, len(epochs)):
+        held = divide_ranges(held, log.buckets, len(epochs))
+    if len(held) == 1:
+        ((first, end),) = held
+        return min(epochs[first:end])
+    return min(min(epochs[first:end]) for first, end in held)
 
 
 def count_as_one(record: Record, units: Collection[str]) -> Record:
@@ -290,7 +287,7 @@ def count_as_one(record: Record, units: Collection[str]) -> Record:
     """
 
     def as_one(held: _File) -> _File:
-        return replace(held, buckets=1) if held.unit in units else held
+        return held._replace(buckets=1) if held.unit in units else held
 
     logs, snapshots = map(as_one, record.logs), map(as_one, record.snapshots)
     return replace(record, logs=tuple(logs), snapshots=tuple(snapshots))
@@ -318,7 +315,7 @@ def to_json(record: Record) -> bytes:
 def from_json(data: bytes) -> Record:
     """Return the record that `to_json` made.
 
-    >>> logs = (Log("u0", "f", 3, {1: 10}),)
+    >>> logs = (Log("u0", "f", 3, ((1, 2),), 10),)
     >>> record = Record(3, 7, logs=logs, begun={"u1": IncompleteGroup(2, b"...")})
     >>> from_json(to_json(record)) == record
     True
@@ -345,46 +342,54 @@ def from_json(data: bytes) -> Record:
 
 
 def files_to_data(held: Iterable[Log | Snapshot]) -> dict[str, list[Any]]:
-    """Return state files as plain data: a list for each, without field names.
-
-    The bytes of a log are those of its buckets from the first to the last, usually
-    without a gap.
-    """
-    logs, snapshots = [], []
+    """Return state files as plain data: a list for each, without field names."""
+    logs: list[Any] = []
+    snapshots: list[Any] = []
     for one in held:
-        if isinstance(one, Snapshot):
-            snapshots.append([*vars(one).values()])
-        else:
-            first, last = min(one.sizes, default=0), max(one.sizes, default=-1)
-            sizes = [one.sizes.get(bucket, -1) for bucket in range(first, last + 1)]
-            logs.append([*(vars(one) | {"sizes": {}}).values(), first, *sizes])
+        (logs if isinstance(one, Log) else snapshots).append(one)
     return {"logs": logs, "snapshots": snapshots}
 
 
 def files_from_data(
     data: Mapping[str, Any],
 ) -> tuple[tuple[Log, ...], tuple[Snapshot, ...]]:
-    """Return the state files that `files_to_data` was given.
+    """Return the state files that `files_to_data` was given, or an earlier release."""
+    logs = tuple(map(_load_log, data["logs"]))
+    return logs, tuple(map(load_snapshot, data["snapshots"]))
 
-    In formats up to 5 each was an object with its fields.
+
+def _load_log(data: Any) -> Log:
+    """Return a log; formats up to 6 had the bytes of each bucket.
+
+    In formats up to 5 it was an object with its fields.
     """
-    logs, snapshots = [], []
-    for one in data["logs"]:
-        if isinstance(one, dict):
-            sizes = {int(bucket): size for bucket, size in one["sizes"].items()}
-            logs.append(Log(**{**one, "sizes": sizes}))
-        else:
-            values, (first, *bytes_) = one[:_LOG_FIELDS], one[_LOG_FIELDS:]
-            sizes = {n: size for n, size in enumerate(bytes_, first) if size >= 0}
-            logs.append(replace(Log(*values), sizes=sizes))
-    for one in data["snapshots"]:
-        if isinstance(one, dict):
-            version = Stamp(*one.get("version", (one["epoch"], 0)))
-            snapshots.append(Snapshot(**{**one, "version": version}))
-        else:
-            made = Snapshot(*one)
-            snapshots.append(replace(made, version=Stamp(*made.version)))
-    return tuple(logs), tuple(snapshots)
+    if isinstance(data, dict):
+        sizes = {int(bucket): size for bucket, size in data["sizes"].items()}
+        rest = {name: one for name, one in data.items() if name != "sizes"}
+        return Log(**rest, held=to_ranges(sizes), size=sum(sizes.values()))
+    if not isinstance(data[3], dict):
+        unit, file, epoch, held, *others = data
+        return Log(unit, file, epoch, _as_ranges(held), *others)
+    values, (first, *bytes_) = data[:_OLD_LOG_FIELDS], data[_OLD_LOG_FIELDS:]
+    sizes = {n: size for n, size in enumerate(bytes_, first) if size >= 0}
+    unit, file, epoch, _, *others = values
+    return Log(unit, file, epoch, to_ranges(sizes), sum(sizes.values()), *others)
+
+
+def load_snapshot(data: Any) -> Snapshot:
+    """Return a snapshot; in formats up to 6 it was of one bucket."""
+    if isinstance(data, dict):
+        version = Stamp(*data.get("version", (data["epoch"], 0)))
+        rest = {name: one for name, one in data.items() if name != "bucket"}
+        held = ((data["bucket"], data["bucket"] + 1),)
+        return Snapshot(**{**rest, "held": held, "version": version})
+    unit, file, epoch, held, keys, size, version, *others = data
+    ranges = ((held, held + 1),) if isinstance(held, int) else _as_ranges(held)
+    return Snapshot(unit, file, epoch, ranges, keys, size, Stamp(*version), *others)
+
+
+def _as_ranges(data: Iterable[Sequence[int]]) -> Ranges:
+    return tuple((first, end) for first, end in data)
 
 
 def manifest_to_json(held: Iterable[Log | Snapshot]) -> bytes:

@@ -2,6 +2,9 @@
 
 In earlier releases they were chains. The place of a state follows from its operator's
 region, so a job that continues a checkpoint has regions of the same kind.
+
+Every job asks this, also one on an engine that needs none of the packages of the other
+files here. So this file imports none of them.
 """
 
 from __future__ import annotations

@@ -15,8 +15,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from anabranch.connectors.base import Malformed
+from anabranch.connectors.base import Malformed, RawSource
+from anabranch.connectors.files.arrow_items import Form
+from anabranch.connectors.files.values import is_made_plainly
 from anabranch.connectors.partitions import (
     BlockOrder,
     Cursor,
@@ -381,14 +385,37 @@ def read_partition(
     return decode_rows(op, rows, on_error), _find_reached(cursor)
 
 
+@dataclass(frozen=True)
+class ReadRange:
+    """What a range of offsets has given: a table with its numbers, or numbered items."""
+
+    births: Births | None  # since 1970
+    items: Sequence[tuple[Any, int]] = ()
+    table: pa.Table | None = None
+    numbers: npt.NDArray[np.int64] | None = None
+
+
 def read_offsets(
-    piece: RangePiece, op: Op, on_error: OnError
-) -> tuple[list[tuple[Any, int]], Births | None]:
-    """Return the items of a range, and their births since 1970."""
-    rows = read_range(op, piece.range, piece.first)
+    piece: RangePiece, op: Op, on_error: OnError, form: Form | None
+) -> ReadRange:
+    """Return the rows of a range; as a table if its source can make one."""
+    source, wanted = source_of(op), piece.range
+    if isinstance(source, RawSource) and source.reads_tables() and form is not None:
+        raw = call(op, "read", lambda: source.read_raw(**vars(wanted)))
+        births = births_of([one for one in raw.born_s if one is not None])
+        ahead = piece.first - wanted.start
+        if is_made_plainly(form.type) and raw.values:
+            table = source.make_table(raw.values, form)
+            if table is not None:
+                numbers = np.array(raw.offsets, np.int64) + ahead
+                return ReadRange(births, table=table, numbers=numbers)
+        numbered = (offset + ahead for offset in raw.offsets)
+        rows = list(zip(source.make_rows(raw), numbered, strict=True))
+        return ReadRange(births, decode_rows(op, rows, on_error))
+    rows = read_range(op, wanted, piece.first)
     born_s = births_since_1970(op, [row for row, _ in rows]) or ()
     births = births_of([one for one in born_s if one is not None])
-    return decode_rows(op, rows, on_error), births
+    return ReadRange(births, decode_rows(op, rows, on_error))
 
 
 def latest(reached: Iterable[tuple[str, Reached]]) -> dict[str, Reached]:

@@ -10,16 +10,12 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
-import pyarrow.parquet as pq
-
-from anabranch.connectors.files.input_digest import (
+from anabranch.connectors.files.input_files import (
     BLOCK_BYTES,
     FileLook,
     InputDigest,
     PassedFiles,
     check_look,
-)
-from anabranch.connectors.files.input_files import (
     input_errors,
     is_compressed,
     let_go,
@@ -27,7 +23,11 @@ from anabranch.connectors.files.input_files import (
     why_no_file,
 )
 from anabranch.connectors.files.opening import Opening, opening_of, why_left_out
-from anabranch.connectors.files.parquet import UNREADABLE, count_parquet_rows
+from anabranch.connectors.files.parquet import (
+    UNREADABLE,
+    count_parquet_rows,
+    open_parquet,
+)
 from anabranch.connectors.files.splits import (
     RowFormat,
     count_rows,
@@ -36,7 +36,7 @@ from anabranch.connectors.files.splits import (
     layout_of,
 )
 from anabranch.connectors.files.survey import Cut, RowIndex, Stand, survey_block
-from anabranch.connectors.storage import Location, StorePath
+from anabranch.connectors.storage import Location, Status, StorePath
 from anabranch.epochs.intake.intake import (
     FilePiece,
     Intake,
@@ -90,13 +90,16 @@ class SurveyPlan:
         for one in surveyed:
             self._came.put(one)
 
-    def find(self, path: Location) -> RowIndex | None:
-        """Return the surveys of a file, if there are any of the file as it is."""
+    def find(self, path: Location, look: FileLook | None) -> RowIndex | None:
+        """Return the surveys of a file, if there are any of the file as it is.
+
+        That is its `look`, if it was taken a moment ago.
+        """
         while not self._came.empty():
             self._add(self._came.get())
         name = str(path)
         index = self._indexes.get(name)
-        if index is not None and FileLook.at(path) != self._looks[name]:
+        if index is not None and (look or FileLook.at(path)) != self._looks[name]:
             del self._indexes[name]
             return None
         return index
@@ -290,6 +293,9 @@ class FileIntake(Intake):
 
         None at the end of the file.
         """
+        look = None if is_compressed(self._files[self._file]) else self._look_now()
+        if look is not None and self._offset >= look.size:
+            return None  # known without a request
         data = self._read(rows)
         if not data:
             return None
@@ -309,7 +315,7 @@ class FileIntake(Intake):
         if stand is None or self._surveys is None:
             return []
         path = self._files[self._file]
-        index = self._surveys.find(path) or RowIndex()
+        index = self._surveys.find(path, self._look_now()) or RowIndex()
         until = self._offset + size
         cuts = [
             one
@@ -346,12 +352,20 @@ class FileIntake(Intake):
             self._row_bytes = span / done.rows
         return pieces
 
+    def _look_now(self) -> FileLook | None:
+        """Return the look of a store's file at the beginning of this take, if known.
+
+        On a disk it costs nothing to look again.
+        """
+        there = isinstance(self._files[self._file], StorePath)
+        return self._print.look if there and self._print is not None else None
+
     def _find_stand(self) -> Stand | None:
         """Return where the intake stands in the surveys, if they go on from there."""
         if self._surveys is None:
             return None
         path, at = self._files[self._file], self._offset
-        index = self._surveys.find(path)
+        index = self._surveys.find(path, self._look_now())
         if index is None:
             return None
         if self._stand is not None and self._stand.offset == at:
@@ -418,6 +432,7 @@ class FileIntake(Intake):
             sample = self._bytes(0, _SAMPLE_BYTES)
             self._row_bytes = len(sample) / max(1, count_rows(sample, self._layout))
         size = min(max(1, int(rows * self._row_bytes)), 2 * _ENOUGH_BYTES)
+        look = None if is_compressed(self._files[self._file]) else self._look_now()
         data = b""
         while True:
             try:
@@ -434,6 +449,8 @@ class FileIntake(Intake):
                 return (
                     first_rows(data[:end], rows, self._layout) if grown else data[:end]
                 )
+            if look is not None and self._offset + len(data) >= look.size:
+                return data  # known without a request
             size *= 2
 
     def _bytes(self, ahead: int, size: int) -> bytes:
@@ -518,7 +535,9 @@ class ParquetIntake(Intake):
             for start, stop in cut(self._at, end, parts):
                 count = stop - start
                 pieces.append(
-                    ParquetPiece(self._source, self._number, count, path, start)
+                    ParquetPiece(
+                        self._source, self._number, count, path, start, self._known
+                    )
                 )
                 self._number += count
             missing -= end - self._at
@@ -543,8 +562,15 @@ class ParquetIntake(Intake):
                 self._leave_out(path, why)
                 return self._at
             self._look = FileLook.at(path)
-            self._rows = count_parquet_rows(path, self._kind.type)
+            self._rows = count_parquet_rows(path, self._kind.type, self._known)
         return self._rows
+
+    @property
+    def _known(self) -> Status | None:
+        """Size and time of a store's file, when it was opened."""
+        if self._look is None or not isinstance(self._files[self._file], StorePath):
+            return None
+        return Status(self._look.size, self._look.time_ns)
 
     def waiting(self) -> int:
         return max(0, sum(self._lengths[self._file :]) - self._at)
@@ -604,8 +630,8 @@ def _length_of(path: Location) -> int:
     if why_no_file(path) is not None:  # opening a pipe would block
         return 0
     try:
-        with path.open("rb") as file:
-            rows: int = pq.read_metadata(file).num_rows
+        with open_parquet(path) as (_, file, _):
+            rows: int = file.metadata.num_rows
     except UNREADABLE:
         return 0
     return rows

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.connectors.files.survey import BlockSurvey
+from anabranch.connectors.storage import Status
 from anabranch.errors import CheckpointError
 from anabranch.runtime.ambient import Ambient
 
@@ -100,10 +101,14 @@ class Surveyed:
 
 @dataclass(frozen=True)
 class ParquetPiece(Piece):
-    """`rows` rows of a Parquet file, starting at `start`."""
+    """`rows` rows of a Parquet file, starting at `start`.
+
+    Size and time of a store's file are known, so that tasks need not ask for them.
+    """
 
     path: str
     start: int
+    known: Status | None = None
 
 
 class Intake(ABC):

@@ -7,7 +7,8 @@ there. So an epoch needs no Spark job, and no coordination between two stages.
 
 Several runs may be in progress: a process continues the oldest one that is ready. Each
 stage of a run follows the same stage of the run before, so that every unit sees the
-epochs in order.
+epochs in order. A run that delivers a committed epoch to external sinks comes first: the
+driver waits for it, and no unit is involved.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
@@ -37,7 +39,7 @@ from anabranch.epochs.division import UNKNOWN_S, Work
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.resident.link import Address, Link, Listener, LostError, connect
 from anabranch.epochs.shuffle import Row, TaskRows
-from anabranch.epochs.task import EpochTask, Place, Share
+from anabranch.epochs.task import DeliverItems, EpochTask, Place, Share
 from anabranch.epochs.wire import blob_of
 
 # A unit by number, one of its replicas, and one of its parts if it is cut.
@@ -314,9 +316,10 @@ class ResidentProcess:
     def find_ready(self) -> _Run | None:
         """Return the oldest run that has a stage to run here now, if any."""
         earlier: set[int] = set()  # stages that earlier runs have yet to run
-        for _, run in sorted(self._runs.items()):
+        for run in self._runs.values():
             if run.work is None and run.told is not None:
                 run.open(run.told(), self._number, self._units.layout)
+        for run in sorted(self._runs.values(), key=attrgetter("turn")):
             if run.is_ready and run.stages[0] not in earlier:
                 return run
             earlier.update(run.stages)
@@ -463,6 +466,12 @@ class _Run:
             if here:
                 self.stages.append(stage)
                 self.places[stage] = here
+
+    @property
+    def turn(self) -> tuple[bool, int]:
+        """When it is its turn: runs that deliver an epoch first, then the oldest."""
+        tasks = () if self.work is None else self.work.tasks
+        return not any(isinstance(t.mode, DeliverItems) for t in tasks), self.number
 
     @property
     def is_ready(self) -> bool:

@@ -1,35 +1,40 @@
-"""Restores a bucket on this host to the version that an epoch begins with.
+"""Restores buckets on this host to the versions that an epoch begins with.
 
-Usually it is there already. If not (the bucket was elsewhere for some epochs, or this
-host is new), it is restored from the checkpoint: the changes since, or a snapshot and
-the changes after it. A newly split bucket gets its keys from the old one: from the
-checkpoint too or, without one, from this host.
+Usually they are there already. Those that are not (a bucket was elsewhere for some
+epochs, or this host is new) are restored from the checkpoint: the changes since, or a
+snapshot and the changes after it. Each file is read once for all buckets that need it. A
+newly split bucket gets its keys from the old one: from the checkpoint too or, without
+one, from this host.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+import xxhash
+
 from anabranch.connectors.storage import Location
-from anabranch.epochs.checkpoint.files import Entry, read_bucket
-from anabranch.epochs.checkpoint.record import (
-    FEWEST_BUCKETS,
-    Log,
-    Snapshot,
-    read_record,
+from anabranch.epochs.checkpoint.files import read_states
+from anabranch.epochs.checkpoint.record import Log, Snapshot, read_record
+from anabranch.epochs.checkpoint.seal import Seal
+from anabranch.epochs.state.buckets import (
+    EMPTY,
+    PREFIX_BYTES,
+    Stamp,
+    count_in_store,
+    prefix_of_bucket,
 )
-from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
-from anabranch.epochs.state.store import EMPTY, NOTHING, Bucket, Stamp
+from anabranch.epochs.state.store import GONE, NOTHING, BucketStore, Entry
 from anabranch.errors import CheckpointError, EngineError
 from anabranch.private import private_directory
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_LAYOUT = 4  # of the databases; another one is ignored
-_TRIES = 3  # each but the last fails only while another attempt restores
+_LAYOUT = 5  # of the databases; another one is ignored
+_TRIES = 8  # each but the last fails only while another attempt restores
 
 
 def measure_directory(directory: Path) -> int | None:
@@ -45,171 +50,236 @@ def measure_directory(directory: Path) -> int | None:
     return sum(blocks) * 512 if blocks else None
 
 
-def local_directory(identity: str) -> Path:
+def name_states(identity: str, checkpoint: Location) -> str:
+    """Return the name of a checkpoint's states on hosts.
+
+    A copy of a checkpoint, as `migrate` makes it, has the same identity, by which its
+    outputs are found, and goes on with the same numbers of runs and tries. Its states
+    are its own.
+
+    >>> name_states("1a2b", Path("/jobs/old")) == name_states("1a2b", Path("/jobs/new"))
+    False
+    """
+    return f"{identity}-{xxhash.xxh3_64_hexdigest(str(checkpoint).encode())[:8]}"
+
+
+def local_directory(states_name: str) -> Path:
     """Return where this host keeps its copy of a checkpoint's states.
 
     The copy is not synced to disk, so it is valid only until the next boot.
     """
     boot = _BOOT.read_text().strip()[:8] if _BOOT.exists() else "0"
-    return private_directory("states", f"{identity}-{boot}-{_LAYOUT}")
+    return private_directory("states", f"{states_name}-{boot}-{_LAYOUT}")
 
 
-Owns: TypeAlias = Callable[[Entry], bool]  # whether a state belongs to a bucket
-
-
-def own_all(_: Entry) -> bool:
-    """Return True: every state belongs to the bucket."""
-    return True
+BucketOf: TypeAlias = Callable[[Entry], int]  # the bucket of a state, of today's
 
 
 class Copy(Protocol):
-    """A second copy of a bucket's states, beside its database."""
+    """A second copy of states, beside the store."""
 
-    def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
-        """Restore a version of the bucket."""
+    def restore(
+        self, store: BucketStore, wanted: Mapping[int, Stamp], turn: int
+    ) -> None:
+        """Restore versions of buckets."""
 
 
 @dataclass(frozen=True)
 class DurableCopy:
-    """A checkpoint's copy of a bucket's states, as of the record `committed`.
+    """A checkpoint's copy of a unit's states, as of the record `committed`.
 
-    It is one of `buckets` buckets, and `owns` selects its states of an unsplit one.
+    The unit has `buckets` buckets, and `bucket_of` tells a state's, where a file was
+    written when there were fewer.
     """
 
     directory: Location
     unit: str
-    bucket: int
     committed: Stamp
-    seal: Seal = NO_KEY
-    buckets: int = FEWEST_BUCKETS
-    owns: Owns = own_all
+    seal: Seal
+    buckets: int
+    bucket_of: BucketOf
 
-    def read(self, held: Log | Snapshot) -> Iterator[Entry]:
-        """Yield the states in a file of the checkpoint."""
+    def read(self, held: Log | Snapshot, wanted: Sequence[int]) -> Iterator[Entry]:
+        """Yield the states of buckets in a file of the checkpoint, sorted."""
         path = self.directory / "state" / self.unit / held.file
-        number = self.bucket % held.buckets
-        entries = read_bucket(path, number, self.seal, held.digest)
         if held.buckets >= self.buckets:
-            return entries
-        return filter(self.owns, entries)
+            yield from read_states(path, wanted, self.seal, held.digest)
+            return
+        for bucket in wanted:
+            whole = [bucket % held.buckets]
+            entries = read_states(path, whole, self.seal, held.digest)
+            yield from choose_own(entries, bucket, self.bucket_of)
 
-    def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
-        """Restore a version of the bucket from the checkpoint."""
-        if version == EMPTY:
-            bucket.load(version, turn, [])
+    def restore(
+        self, store: BucketStore, wanted: Mapping[int, Stamp], turn: int
+    ) -> None:
+        """Restore versions of buckets from the checkpoint."""
+        unread = [number for number, version in wanted.items() if version == EMPTY]
+        if unread:
+            store.load(EMPTY, unread, turn, [])
+        numbers = [number for number in wanted if wanted[number] != EMPTY]
+        if not numbers:
             return
         record = read_record(self.directory, self.committed.epoch, self.seal)
-        unit, number = self.unit, self.bucket
-        if record.stamp != self.committed or record.version_of(unit, number) != version:
+        versions = record.versions.get(self.unit)
+        known = {} if versions is None else versions.divide(self.buckets).of(numbers)
+        if record.stamp != self.committed or any(
+            known.get(number, EMPTY) != wanted[number] for number in numbers
+        ):
             msg = f"{self.directory} is used by another run; only one may run at a time"
             raise CheckpointError(msg)
-        usable = [
-            one for one in bucket.versions if record.leads_from(unit, number, one)
-        ]
-        if usable:
-            since = max(usable)
-            logs = record.logs_of(unit, number, since.epoch)
-            bucket.load(version, turn, map(self.read, logs), since)
-            return
-        files = record.files_of_bucket(unit, number)
-        bucket.load(version, turn, map(self.read, files))
+        ways: dict[_Way, list[int]] = {}
+        here = store.find_versions(numbers)
+        files = record.files_of(self.unit, numbers)
+        for number in numbers:
+            way = _find_way(files[number], here[number], wanted[number])
+            ways.setdefault(way, []).append(number)
+        for (version, since, some), own in ways.items():
+            tables = (self.read(held, sorted(own)) for held in some)
+            store.load(version, own, turn, tables, since)
+
+
+# A version, the version here that it can be made from, and the files that make it.
+_Way: TypeAlias = tuple[Stamp, Stamp | None, tuple[Log | Snapshot, ...]]
+
+
+def _find_way(
+    files: Sequence[Log | Snapshot], here: Iterable[Stamp], version: Stamp
+) -> _Way:
+    """Return how to restore a bucket: from a version that is here, if possible."""
+    made = [
+        held.version if isinstance(held, Snapshot) else held.stamp for held in files
+    ]
+    if not (files and isinstance(files[0], Snapshot)):
+        made.insert(0, EMPTY)
+    usable = [one for one in here if one in made]
+    if not usable:
+        return version, None, tuple(files)
+    since = max(usable)
+    later = (one for one in files if isinstance(one, Log) and one.epoch > since.epoch)
+    return version, since, tuple(later)
+
+
+def choose_own(
+    entries: Iterable[Entry], bucket: int, bucket_of: BucketOf
+) -> Iterator[Entry]:
+    """Yield the states of a bucket, given those of the one it was split from.
+
+    What was deleted has no key any more, so it is deleted in both.
+    """
+    prefix = prefix_of_bucket(bucket)
+    for key, state in entries:
+        if state == GONE or bucket_of((key, state)) == bucket:
+            yield prefix + key[PREFIX_BYTES:], state
 
 
 @dataclass(frozen=True)
 class HostCopy:
-    """The local buckets that a bucket, one of `buckets`, was split from."""
+    """The states of a unit on this host, before its buckets were split."""
 
     directory: Path
-    bucket: int
     buckets: int
-    owns: Owns
+    bucket_of: BucketOf
 
-    def restore(self, bucket: Bucket, version: Stamp, turn: int) -> None:
-        """Restore a version of the bucket from the last one that was split."""
-        if version == EMPTY:
-            bucket.load(version, turn, [])
-            return
-        for fewer in range(self.buckets.bit_length() - 2, -1, -1):
-            path = bucket_path(self.directory, self.bucket % (1 << fewer), 1 << fewer)
+    def restore(
+        self, store: BucketStore, wanted: Mapping[int, Stamp], turn: int
+    ) -> None:
+        """Restore versions of buckets from the last ones that were split."""
+        for bucket, version in wanted.items():
+            if version == EMPTY:
+                store.load(version, [bucket], turn, [])
+            elif not self._restore(store, bucket, version, turn):
+                (*_, last) = store.find_versions([bucket])[bucket]
+                msg = (
+                    f"state must be of epoch {version.epoch}; bucket {bucket} in "
+                    f"{store.path} is of epoch {last.epoch}, since its host has changed; "
+                    f"a job whose state can move needs a checkpoint: run it with "
+                    f"checkpoint=DIR"
+                )
+                raise EngineError(msg)
+
+    def _restore(
+        self, store: BucketStore, bucket: int, version: Stamp, turn: int
+    ) -> bool:
+        for exponent in range(self.buckets.bit_length() - 2, -1, -1):
+            fewer = 1 << exponent
+            path = store_path(self.directory, bucket % fewer, fewer)
             if not path.exists():
                 continue
-            whole = Bucket(path)
-            if whole.begin(version, turn):
+            whole = BucketStore(path)
+            if not whole.begin({bucket % fewer: version}, turn):
                 try:
-                    bucket.load(version, turn, [filter(self.owns, whole.states())])
+                    own = choose_own(whole.states(), bucket, self.bucket_of)
+                    store.load(version, [bucket], turn, [own])
                 finally:
                     whole.end()
-                return
-        msg = (
-            f"state must be of epoch {version.epoch}; {bucket.path} is of epoch "
-            f"{bucket.stamp.epoch}, since its host has changed; a job whose state "
-            f"can move needs a checkpoint: run it with checkpoint=DIR"
-        )
-        raise EngineError(msg)
+                return True
+        return False
 
 
-def bucket_path(directory: Path, bucket: int, buckets: int) -> Path:
-    """Return the path of one of `buckets` buckets, below a unit's directory.
+def store_path(directory: Path, bucket: int, buckets: int) -> Path:
+    """Return the path of the store of one of `buckets` buckets, below a unit's.
 
-    >>> bucket_path(Path("u0"), 3, 16).as_posix()
-    'u0/16/3'
+    >>> store_path(Path("u0"), 130, 1024).as_posix()
+    'u0/1024/2'
     """
-    return directory / str(buckets) / str(bucket)
+    return directory / str(buckets) / str(bucket // count_in_store(buckets))
 
 
 def begin_at(
-    bucket: Bucket,
-    version: Stamp,
+    store: BucketStore,
+    wanted: Mapping[int, Stamp],
     turn: int,
     copy: Copy,
-    ahead: dict[bytes, bytes] = NOTHING,
-) -> bool:
-    """Let `bucket` read a version plus the changes `ahead`; restore it if necessary.
+    ahead: Mapping[bytes, bytes] = NOTHING,
+) -> int:
+    """Let `store` read versions plus the changes `ahead`; restore them if necessary.
 
-    Return whether it was necessary.
+    Return the number of buckets restored.
     """
-    return _until(
-        lambda: bucket.begin(version, turn, ahead), bucket, version, turn, copy
-    )
+    return _until(lambda: store.begin(wanted, turn, ahead), store, wanted, turn, copy)
 
 
 def write_from(
-    bucket: Bucket,
-    base: Stamp,
+    store: BucketStore,
+    bases: Mapping[int, Stamp],
     stamp: Stamp,
-    changes: Mapping[bytes, bytes],
+    changes: Sequence[Entry],
     copy: Copy,
     *,
     pending: Container[Stamp] = (),
 ) -> None:
-    """Make the version `stamp` of a bucket from `base`; restore that if necessary.
+    """Make the version `stamp` of buckets from `bases`; restore these if necessary.
 
-    It was there when the epoch began, but a surviving task of an earlier try may have
-    restored an older one since.
+    They were there when the epoch began, but a surviving task of an earlier try may have
+    restored older ones since.
     """
     _until(
-        lambda: bucket.write(base, stamp, changes, pending),
-        bucket,
-        base,
+        lambda: store.write(bases, stamp, changes, pending),
+        store,
+        bases,
         stamp.turn,
         copy,
     )
 
 
 def _until(
-    act: Callable[[], bool],
-    bucket: Bucket,
-    version: Stamp,
+    act: Callable[[], list[int]],
+    store: BucketStore,
+    wanted: Mapping[int, Stamp],
     turn: int,
     copy: Copy,
-) -> bool:
-    """Do what needs a version of a bucket; if it is missing, restore it first.
+) -> int:
+    """Do what needs versions of buckets; if some are missing, restore them first.
 
-    Return whether it was restored.
+    Return how many were.
     """
-    for number in range(_TRIES):
-        if act():
-            return number > 0
-        copy.restore(bucket, version, turn)
-    msg = f"{bucket.path} was changed by another run while it was restored"
+    restored: set[int] = set()
+    for _ in range(_TRIES):
+        missing = act()
+        if not missing:
+            return len(restored)
+        restored.update(missing)
+        copy.restore(store, {number: wanted[number] for number in missing}, turn)
+    msg = f"{store.path} was changed by another run while it was restored"
     raise EngineError(msg)

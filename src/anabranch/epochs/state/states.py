@@ -8,12 +8,13 @@ of a stream are found through an index by time in each bucket.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.state.store import GONE, Bucket, short_key
+from anabranch.epochs.state.buckets import PREFIX_BYTES, prefix_of_bucket
+from anabranch.epochs.state.store import GONE, NO_STATES, OpenStates, short_key
 from anabranch.errors import CheckpointError, EngineError
 from anabranch.graph.graph import Op
 from anabranch.operators.kernel import Kernel, State
@@ -21,6 +22,7 @@ from anabranch.runtime.clocked import FORGET, TURN, LentKeys
 from anabranch.runtime.keys import key_bytes, key_hash, key_rank, rank_bytes
 from anabranch.runtime.state import LentStates
 
+BUCKETS = 1 << 10  # of a new job
 MOST_BUCKETS = 1 << 14
 _MOST_ENTRIES = 1 << 16  # that are remembered
 # buckets per replica, so that no replica has many more keys than another
@@ -82,10 +84,9 @@ class StoredStates(LentStates):
         self._kernel = kernel
         self._places = _places(op.keyed_by, region_key)
         self._whole = kernel.handles_punctuation and bool(op.state_key)
-        self._buckets: Mapping[int, Bucket] = {}
-        self._count = 1  # of all buckets, also of other replicas
+        self._opened: OpenStates = NO_STATES
         self._old: dict[bytes, bytes] = {}
-        self._entries: dict[Any, tuple[bytes, int]] = {}  # of keys that kernels hold
+        self._entries: dict[Any, bytes] = {}  # key -> where its state is stored
         self._pickler: Pickler | None = None
 
     @property
@@ -94,14 +95,9 @@ class StoredStates(LentStates):
         return (self.prefix,)
 
     def attach(
-        self,
-        buckets: Mapping[int, Bucket],
-        count: int,
-        pickler: Pickler,
-        *,
-        same: bool = False,
+        self, opened: OpenStates, pickler: Pickler, *, same: bool = False
     ) -> None:
-        """Begin an epoch on a replica's buckets, out of `count`.
+        """Begin an epoch on a replica's buckets.
 
         With `same`, they are in the version in which the last epoch left them; else the
         states held by kernels are invalid.
@@ -110,21 +106,22 @@ class StoredStates(LentStates):
         self.clear()
         self.holder = holder
         self._old.clear()
-        self._buckets = buckets
-        if count != self._count:
-            self._entries.clear()
-        self._count = count
-        self._pickler = pickler
+        self._open(opened, pickler)
         if self._whole:
             self.load_all()
         elif not self._op.state_key:
             self[()]
 
+    def _open(self, opened: OpenStates, pickler: Pickler) -> None:
+        if opened.count != self._opened.count:
+            self._entries.clear()
+        self._opened, self._pickler = opened, pickler
+
     def __missing__(self, key: Any) -> State:
         if self._find_lent(key):
             return self[key]
-        raw = self._raw(key)
-        old = self._bucket(key).get(raw)
+        raw = self._find_entry(key)
+        old = self._opened.get(raw)
         if old is None or self._pickler is None:
             state = self[key] = self._kernel.open()
             return state
@@ -135,12 +132,11 @@ class StoredStates(LentStates):
     def load_all(self) -> None:
         """Read the states of every key of the replica."""
         self.settle()
-        for bucket in self._buckets.values():
-            for raw, old in bucket.states(self.prefix):
-                key, state = self._load(old)
-                if key not in self:
-                    self._old[raw] = old
-                    self[key] = state
+        for raw, old in self._opened.states(self.prefix):
+            key, state = self._load(old)
+            if key not in self:
+                self._old[raw] = old
+                self[key] = state
         if not self._op.state_key:
             self[()]
 
@@ -158,37 +154,32 @@ class StoredStates(LentStates):
             )
             raise CheckpointError(msg) from error
 
-    def changes(self) -> dict[int, dict[bytes, bytes]]:
-        """Return the changes to write, by bucket."""
+    def changes(self) -> dict[bytes, bytes]:
+        """Return the changes to write."""
         assert self._pickler is not None  # noqa: S101
-        found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
+        found: dict[bytes, bytes] = {}
         for key, state in dict.items(self):
-            raw = self._raw(key)
+            raw = self._find_entry(key)
             new = self._pickler.dumps_entry(key, state)
             if self._old.get(raw) != new:
-                found[self.find_bucket(key, self._count)][raw] = new
+                found[raw] = new
         if self.holder is not None:  # which continues to hold them
             for key, state in self.holder.list_changes():
-                new = self._pickler.dumps_entry(key, state)
-                raw, bucket = self._find_entry(key)
-                found[bucket][raw] = new
+                found[self._find_entry(key)] = self._pickler.dumps_entry(key, state)
         return found
 
-    def _find_entry(self, key: Any) -> tuple[bytes, int]:
-        """Return the key under which a state is stored, and its bucket."""
+    def _find_entry(self, key: Any) -> bytes:
+        """Return where the state of a key is stored: its bucket, and its own bytes."""
         entry = self._entries.get(key)
         if entry is None:
             if len(self._entries) >= _MOST_ENTRIES:
                 self._entries.clear()
-            entry = self._raw(key), self.find_bucket(key, self._count)
-            self._entries[key] = entry
+            raw = short_key(self.prefix + key_bytes(key))
+            entry = self._entries[key] = self._bucket_bytes(key) + raw
         return entry
 
-    def _raw(self, key: Any) -> bytes:
-        return short_key(self.prefix + key_bytes(key))
-
-    def _bucket(self, key: Any) -> Bucket:
-        return self._buckets[self.find_bucket(key, self._count)]
+    def _bucket_bytes(self, key: Any) -> bytes:
+        return prefix_of_bucket(self.find_bucket(key, self._opened.count))
 
     def find_bucket(self, key: Any, count: int) -> int:
         """Return the bucket, out of `count`, by the region's key: this one or a half of
@@ -238,7 +229,8 @@ class ClockStates(StoredStates):
         super().__init__(number, op, kernel, region_key)
         self.index = index_of(number)
         self._found: dict[Any, tuple[bytes, _Kept]] = {}  # at the start of the epoch
-        self._waiting: list[tuple[Any, int, Any, Iterator[Any]]] | None = None
+        # from the index: an entry, its bucket, and its content
+        self._waiting: list[tuple[bytes, bytes, bytes]] | None = None
         self._keys = _Keys(self)
 
     @property
@@ -246,18 +238,13 @@ class ClockStates(StoredStates):
         return self.prefix, self.index
 
     def attach(
-        self,
-        buckets: Mapping[int, Bucket],
-        count: int,
-        pickler: Pickler,
-        *,
-        same: bool = False,
+        self, opened: OpenStates, pickler: Pickler, *, same: bool = False
     ) -> None:
         holder = self._keys.holder if same else None
         self.clear()
         self._found.clear()
         self._waiting = None
-        self._buckets, self._count, self._pickler = buckets, count, pickler
+        self._open(opened, pickler)
         self._keys = _Keys(self)
         state = {**self._kernel.open(), "keys": self._keys, "more": self._fetch_due}
         self[()] = state
@@ -268,7 +255,7 @@ class ClockStates(StoredStates):
     def find(self, key: Any) -> State:
         """Return the state of a key that the epoch has not touched yet."""
         if key not in self._found:
-            old = self._bucket(key).get(self._raw(key))
+            old = self._opened.get(self._find_entry(key))
             if old is not None:
                 return self._take(key, old)
         raise KeyError(key)
@@ -296,73 +283,74 @@ class ClockStates(StoredStates):
 
     def load_all(self) -> None:
         self._keys.settle()
-        for bucket in self._buckets.values():
-            for _, old in bucket.states(self.prefix):
-                key = self._load(old)[0]
-                if key not in self._keys and key not in self._found:
-                    self._take(key, old)
+        for _, old in self._opened.states(self.prefix):
+            key = self._load(old)[0]
+            if key not in self._keys and key not in self._found:
+                self._take(key, old)
 
     def _fetch_due(self, clock: Any) -> None:
         """Queue the keys due up to the clock, from the index of each bucket."""
         state = self[()]
         if self._waiting is None:
-            cursors = [bucket.states(self.index) for bucket in self._buckets.values()]
             self._waiting = []
-            for number, cursor in enumerate(cursors):
-                self._go_on(number, cursor)
-        while self._waiting and self._waiting[0][0] <= clock:
-            time, number, (what, key), cursor = heapq.heappop(self._waiting)
+            for number in self._opened.buckets:
+                bucket = prefix_of_bucket(number)
+                self._go_on(bucket, bucket + self.index)
+        while self._waiting:
+            entry, bucket, stored = self._waiting[0]
+            key, (time, what) = self._load(stored)
+            if not time <= clock:
+                return
+            heapq.heappop(self._waiting)
             if not self._keys.is_lent(key):
                 here = dict.__contains__(self._keys, key)
                 if not here and key not in self._found:
                     self.find(key)  # with the times it waits for
                     here = True
                 if here:
-                    entry = (time, what, key_rank(key), key)
-                    heapq.heappush(state["queue"], entry)
-            self._go_on(number, cursor)
+                    due = (time, what, key_rank(key), key)
+                    heapq.heappush(state["queue"], due)
+            self._go_on(bucket, bucket + entry + b"\0")
 
     def begin_index_again(self) -> None:
         """Read the index from its beginning at the next request."""
         self._waiting = None
 
-    def _go_on(self, number: int, cursor: Iterator[tuple[bytes, bytes]]) -> None:
+    def _go_on(self, bucket: bytes, begin: bytes) -> None:
+        """Wait for the next entry of a bucket's index; entries sort by time."""
         assert self._waiting is not None  # noqa: S101 - whoever asks has begun
-        for _, stored in cursor:
-            key, (time, what) = self._load(stored)
-            heapq.heappush(self._waiting, (time, number, (what, key), cursor))
-            return
+        found = self._opened.first(bucket + self.index, begin)
+        if found is not None:
+            entry = found[0][PREFIX_BYTES:]
+            heapq.heappush(self._waiting, (entry, bucket, found[1]))
 
-    def changes(self) -> dict[int, dict[bytes, bytes]]:
+    def changes(self) -> dict[bytes, bytes]:
         assert self._pickler is not None  # noqa: S101
-        self._waiting = None  # releases what it reads
-        found: dict[int, dict[bytes, bytes]] = {number: {} for number in self._buckets}
+        self._waiting = None
+        found: dict[bytes, bytes] = {}
         state = self[()]
         others = {field: state[name] for field, name in _NAMES.items()}
         if self._keys.holder is not None:  # which continues to hold them
             for key, (own, due, before_due) in self._keys.holder.list_changes():
-                changed = found[self.find_bucket(key, self._count)]
                 if own is not None:
                     kept = _Kept(own, due)
                     entry = self._pickler.dumps_state((key, tuple(kept)))
-                    changed[self._raw(key)] = entry
+                    found[self._find_entry(key)] = entry
                 elif before_due is not None:
-                    changed[self._raw(key)] = GONE
+                    found[self._find_entry(key)] = GONE
                 before, after = _Kept(None, before_due), _Kept(None, due)
-                changed |= self._index_changes(key, before, after)
+                found |= self._index_changes(key, before, after)
         for key, own in dict.items(self._keys):
             kept = _Kept(own, **{field: has.get(key) for field, has in others.items()})
             old, before = self._found.get(key, (GONE, _Kept(None)))
             new = self._pickler.dumps_state((key, tuple(kept)))
-            changed = found[self.find_bucket(key, self._count)]
             if new != old:
-                changed[self._raw(key)] = new
-            changed |= self._index_changes(key, before, kept)
+                found[self._find_entry(key)] = new
+            found |= self._index_changes(key, before, kept)
         for key, (_, before) in self._found.items():
             if not (dict.__contains__(self._keys, key) or self._keys.is_lent(key)):
-                changed = found[self.find_bucket(key, self._count)]
-                changed[self._raw(key)] = GONE
-                changed |= self._index_changes(key, before, _Kept(None))
+                found[self._find_entry(key)] = GONE
+                found |= self._index_changes(key, before, _Kept(None))
         return found
 
     def _index_changes(
@@ -383,7 +371,8 @@ class ClockStates(StoredStates):
         return changed
 
     def _entry(self, time: Any, what: int, key: Any) -> bytes:
-        return short_key(self.index + rank_bytes((time, what)) + key_bytes(key))
+        raw = short_key(self.index + rank_bytes((time, what)) + key_bytes(key))
+        return self._bucket_bytes(key) + raw
 
 
 class _Keys(LentKeys):

@@ -7,6 +7,7 @@ whose report it received to the name of the part, and removes the others.
 
 from __future__ import annotations
 
+import io
 import socket
 import uuid
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import pyarrow.parquet as pq
 
@@ -28,18 +29,18 @@ from anabranch.connectors.files.writer import output_error
 from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.checkpoint.files import sync
 from anabranch.epochs.checkpoint.record import PartSum
-from anabranch.epochs.clock_ranges import find_deciding_before
+from anabranch.epochs.checkpoint.seal import NO_KEY, Digesting, Seal
 from anabranch.epochs.faults import reach
-from anabranch.epochs.groups import in_groups
-from anabranch.epochs.layout import UnitRoute
+from anabranch.epochs.item_files import ItemWriter
 from anabranch.epochs.make_parts import PartMaker
+from anabranch.epochs.ranges import find_deciding_before, in_groups
 from anabranch.epochs.shuffle import SentKeys, TaskRows, by_key, by_range
-from anabranch.epochs.task import TO_DRIVER, EpochTask, ProcessRows, WorkerJob
+from anabranch.epochs.task import TO_DRIVER, EpochTask, ItemFile, ProcessRows, WorkerJob
 from anabranch.epochs.wire import WireBatch, end_to_end
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Edge, Op
 from anabranch.operators.clock import keeps_clock
-from anabranch.operators.sinks import WriteFiles
+from anabranch.operators.sinks import WriteFiles, is_unordered
 from anabranch.operators.window_parts import MergedAggregate
 from anabranch.runtime.failures import (
     END,
@@ -69,6 +70,14 @@ def name_published_part(staged: str) -> str:
     return staged[staged.index("part-") :]
 
 
+class WrittenPart(NamedTuple):
+    """What a part contains: items, bytes, and the digest of the bytes."""
+
+    items: int
+    size: int
+    digest: str
+
+
 def write_part(
     op: Op,
     item_type: Any,
@@ -77,16 +86,17 @@ def write_part(
     on_error: OnError,
     *,
     epoch: int = 0,
-) -> int:
-    """Write the items of a batch; return their number."""
+    seal: Seal = NO_KEY,
+) -> WrittenPart:
+    """Write the items of a batch."""
     with _part_errors(op, path.parent):
         try:
-            _write(op, item_type, batch, path, epoch)
+            sums = _write(op, item_type, batch, path, epoch, seal)
         except OutputError:
             # One of the items does not fit: find out which, and let the user decide.
             batch = _fitting(op, item_type, batch, on_error)
-            _write(op, item_type, batch, path, epoch)
-    return len(batch)
+            sums = _write(op, item_type, batch, path, epoch, seal)
+    return WrittenPart(len(batch), *sums)
 
 
 @contextmanager
@@ -112,18 +122,44 @@ def _not_there(op: Op, directory: Location) -> OutputError:
     )
 
 
-def _write(
-    op: Op, item_type: Any, batch: WireBatch, path: Location, epoch: int
-) -> None:
-    """Write a part atomically: a file of a store appears when it is closed."""
+class _Summing(io.RawIOBase):
+    """Writes to a file, and sums up what is written: a store is not read for that."""
+
+    def __init__(self, file: BinaryIO, made: Digesting) -> None:
+        self._file, self._made = file, made
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._made.update(data)
+        self.size += memoryview(data).nbytes
+        return self._file.write(data)
+
+    @property
+    def sums(self) -> tuple[int, str]:
+        """The size and the digest of all bytes."""
+        return self.size, self._made.digest
+
+
+def _write(  # noqa: PLR0917 - the parts of one thing
+    op: Op, item_type: Any, batch: WireBatch, path: Location, epoch: int, seal: Seal
+) -> tuple[int, str]:
+    """Write a part atomically: a file of a store appears when it is closed.
+
+    Return its size and its digest.
+    """
     hidden: Location = path
     if isinstance(path, Path):
         hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     with hidden.open("wb") as file:
-        _write_to(file, op, item_type, batch)
+        summing = _Summing(file, seal.begin())
+        _write_to(cast("BinaryIO", summing), op, item_type, batch)
     reach("half-written", epoch)
     if isinstance(path, Path):
         hidden.replace(path)  # type: ignore[arg-type]
+    return summing.sums
 
 
 def _write_to(file: BinaryIO, op: Op, item_type: Any, batch: WireBatch) -> None:
@@ -181,6 +217,10 @@ class Exits:
         self._layout = job.spec.layout
         self._on_error = on_error
         self._sums: list[PartSum] = []
+        external = job.spec.external
+        self._item_writer = None if external is None else ItemWriter(job, external)
+        self._external = frozenset() if external is None else frozenset(external.sinks)
+        self._item_files: list[ItemFile] = []
         self.sent = SentKeys()  # since they were last taken
         self._part_makers = {
             edge: PartMaker(kind)
@@ -202,6 +242,11 @@ class Exits:
         sums, self._sums = tuple(self._sums), []
         return sums
 
+    def take_item_files(self) -> tuple[ItemFile, ...]:
+        """Return the files of items for external sinks, since the last call."""
+        files, self._item_files = tuple(self._item_files), []
+        return files
+
     def leave(
         self,
         left: dict[Edge, list[WireBatch]],
@@ -215,7 +260,7 @@ class Exits:
             batch = end_to_end(batches)
             route = self._layout.routes[edge]
             if route.how != "write":
-                self._send(edge, batch, route, task, rows)
+                self._send(edge, batch, task, channel, rows)
             elif len(batch):
                 sink = edge.consumer.operator
                 written[sink] = self.write(sink, batch, task, channel)
@@ -232,16 +277,15 @@ class Exits:
         self,
         edge: Edge,
         batch: WireBatch,
-        route: UnitRoute,
         task: EpochTask,
+        own: int,
         rows: TaskRows,
     ) -> None:
-        pickler = self._job.pickler
+        pickler, route = self._job.pickler, self._layout.routes[edge]
         if not len(batch):
             return
         if route.how == "driver":
-            sink = self._layout.graph.names.index(edge.consumer.operator)
-            rows.add_batch(TO_DRIVER, 0, sink, batch, pickler)
+            self._send_to_sink(edge.consumer.operator, batch, task, own, rows)
             return
         if route.how == "one":
             maker = self._part_makers.get(edge)
@@ -265,6 +309,22 @@ class Exits:
         for channel, part in divided:
             rows.add_batch(route.unit, channel, route.entry, part, pickler)
 
+    def _send_to_sink(
+        self, sink: str, batch: WireBatch, task: EpochTask, channel: int, rows: TaskRows
+    ) -> None:
+        """Store items for the worker that will deliver them, or send them to the
+        driver.
+        """
+        graph = self._layout.graph
+        if self._item_writer is not None and sink in self._external:
+            file = self._item_writer.write(sink, batch, task, channel)
+            self._item_files.append(file)
+            return
+        if is_unordered(graph[sink]):
+            batch = batch.drop_positions()
+        number = graph.names.index(sink)
+        rows.add_batch(TO_DRIVER, 0, number, batch, self._job.pickler)
+
     def write(self, sink: str, batch: WireBatch, task: EpochTask, channel: int) -> int:
         op = self._layout.graph[sink]
         directory = locate(self._job.spec.outputs[sink]) / task.attempt.parts_directory
@@ -274,16 +334,14 @@ class Exits:
         def refuse(failure: Failure) -> None:
             self._on_error(self._tell_place(failure, task))
 
-        written = write_part(
-            op, item_type, batch, path, refuse, epoch=task.attempt.epoch
-        )
+        epoch, seal = task.attempt.epoch, self._job.spec.seal
+        part = write_part(op, item_type, batch, path, refuse, epoch=epoch, seal=seal)
         if self._job.spec.checkpoint is not None:
             sync(path)
-            name, size = name_published_part(path.name), path.stat().st_size
-            digest = self._job.spec.seal.digest_file(path)
-            self._sums.append(PartSum(sink, name, size, digest))
-        reach("written", task.attempt.epoch)
-        return written
+            name = name_published_part(path.name)
+            self._sums.append(PartSum(sink, name, part.size, part.digest))
+        reach("written", epoch)
+        return part.items
 
     def _tell_place(self, failure: Failure, task: EpochTask) -> Failure:
         """Return a sink's failure with its place in the form of other operators."""

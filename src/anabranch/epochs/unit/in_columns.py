@@ -20,7 +20,7 @@ from anabranch.epochs.layout import SparkLayout, Unit
 from anabranch.epochs.wire import MarkedTable, Numbers, WireBatch, end_to_end
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Edge, Output
-from anabranch.plan.segments import ElementSegment
+from anabranch.plan.column_kernels import ElementSegment
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.columns.column import UnfitError
 from anabranch.runtime.columns.held_state import ColumnBatch

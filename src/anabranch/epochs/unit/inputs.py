@@ -21,8 +21,7 @@ import pyarrow as pa
 from anabranch.connectors.files.arrow_items import CODES, Form, form_of
 from anabranch.connectors.files.columnar_csv import BEHIND, ColumnReader
 from anabranch.connectors.files.csv import csv_table
-from anabranch.connectors.files.input_digest import describe_cut_off
-from anabranch.connectors.files.input_files import read_range
+from anabranch.connectors.files.input_files import describe_cut_off, read_range
 from anabranch.connectors.files.opening import row_parser
 from anabranch.connectors.files.parquet import (
     parse_parquet_rows,
@@ -34,7 +33,7 @@ from anabranch.connectors.files.splits import layout_of
 from anabranch.connectors.files.survey import survey_file
 from anabranch.connectors.files.values import is_made_plainly
 from anabranch.connectors.reader import births_of_items, damage_of, refusal, refusal_at
-from anabranch.connectors.storage import Location, locate
+from anabranch.connectors.storage import Location, Status, locate
 from anabranch.epochs.intake.connectors import (
     RangePiece,
     RowsPiece,
@@ -179,11 +178,12 @@ def _read_parquet(
     refuse = _refuse(piece, op, on_error)
     kind = op.kind.type
     path, follow = locate(piece.path), op.kind.follow
-    fast = None if form is None else _parquet_as_form(path, rows, kind, form)
+    known = piece.known
+    fast = None if form is None else _parquet_as_form(path, rows, kind, form, known)
     if fast is not None:
         numbers = np.arange(piece.first, piece.first + fast.num_rows)
         return WireBatch([numbers], form, fast)
-    parsed = parse_parquet_rows(path, rows, kind, piece.first, refuse)
+    parsed = parse_parquet_rows(path, rows, kind, piece.first, refuse, known=known)
     found: list[tuple[Any, int]] = []
     try:
         found.extend(parsed)  # up to the damage, if there is one
@@ -195,13 +195,13 @@ def _read_parquet(
 
 
 def _parquet_as_form(
-    path: Location, rows: range, kind: Any, form: Form
+    path: Location, rows: range, kind: Any, form: Form, known: Status | None
 ) -> pa.Table | None:
     """Return rows of a file as a table, if no row has to be checked."""
     if not is_made_plainly(kind):
         return None  # a user's constructor may refuse a row
     try:
-        table = read_parquet_table(path, rows, kind)
+        table = read_parquet_table(path, rows, kind, known)
     except (InputError, ValueError):  # because it is empty, for example
         return None  # the row parser reports what is wrong
     return _as_form(table, form) if table.num_rows == len(rows) else None
@@ -337,9 +337,11 @@ class UnitInputs:
                 self.reached.setdefault(op.name, []).append((piece.partition, reached))
                 return make_batch(found, form)
             case RangePiece():
-                found, births = read_offsets(piece, op, on_error)
-                self._note_births(op, births)
-                return make_batch(found, form)
+                read = read_offsets(piece, op, on_error, form)
+                self._note_births(op, read.births)
+                if read.table is not None and read.numbers is not None:
+                    return WireBatch([read.numbers], form, read.table)
+                return make_batch(read.items, form)
             case GeneratedPiece() | ListedPiece():
                 batch = read_piece(piece, op, self._pickler, on_error)
                 births = births_of_items(op, batch.items)

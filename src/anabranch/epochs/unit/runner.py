@@ -21,10 +21,9 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import form_of
-from anabranch.epochs.clock_ranges import pass_over, take_deciding
 from anabranch.epochs.faults import reach
-from anabranch.epochs.groups import UnitGroups, without_counts
 from anabranch.epochs.layout import CutPart, SparkLayout, Unit, parts_of
+from anabranch.epochs.ranges import UnitGroups, pass_over, take_deciding, without_counts
 from anabranch.epochs.shuffle import TaskRows
 from anabranch.epochs.state.states import ClockStates, StoredStates
 from anabranch.epochs.task import (
@@ -52,7 +51,7 @@ from anabranch.errors import EngineError, OperatorError
 from anabranch.graph.graph import Edge, Op, has_turns
 from anabranch.operators.clock import has_idle
 from anabranch.operators.stateless import Split
-from anabranch.plan.segments import ElementSegment, divide_into_segments
+from anabranch.plan.column_kernels import ElementSegment, divide_into_segments
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.columns.placed import column_of
 from anabranch.runtime.columns.tier import ChainTier
@@ -429,6 +428,7 @@ class UnitRunner:
         """Run one replica for one epoch."""
         self._failures.clear()
         self._exits.take_sums()  # of a failed attempt
+        self._exits.take_item_files()
         self._exits.sent.take()
         match task.mode:
             case WarmUp():
@@ -487,6 +487,7 @@ class UnitRunner:
         rows: TaskRows,
     ) -> Report:
         read, streams = self._receive(task, channel, share, received)
+        taken = tuple(map(len, streams))
         self._begun = task, channel, streams
         written: dict[str, int] = {}
         if not self._unit.operators:  # only writes what it is given
@@ -510,7 +511,9 @@ class UnitRunner:
             self._describe_failures(),
             parts={sink: self._exits.part(sink, task, channel) for sink in written},
             sums=self._exits.take_sums(),
-            versions=saved.versions,
+            item_files=self._exits.take_item_files(),
+            changed=saved.changed,
+            stamp=saved.stamp,
             logs=saved.logs,
             snapshots=saved.snapshots,
             opened=saved.opened,
@@ -519,6 +522,7 @@ class UnitRunner:
             if self._groups is None
             else self._groups.find_incomplete(pickler),
             ran={} if self._in_columns is None else self._in_columns.ran,
+            taken=taken,
             reached=self._inputs.reached,
             births=self._inputs.births,
             surveyed=self._inputs.surveyed,
@@ -543,11 +547,13 @@ class UnitRunner:
         """
         self._failures.clear()
         self._exits.take_sums()  # of a failed attempt
+        self._exits.take_item_files()
         self._exits.sent.take()
         part = self.parts(task)[0]
         self._open(task, channel)
         try:
             read, streams = self._receive(task, channel, share, received)
+            taken = tuple(map(len, streams))
             program = self.programs.part(part.operators, self._unit.entries)
             left: dict[Edge, list[WireBatch]] = {}
             for items, positions, entries in in_chunks(
@@ -567,11 +573,13 @@ class UnitRunner:
                 self._describe_failures(),
                 parts=parts,
                 sums=self._exits.take_sums(),
+                item_files=self._exits.take_item_files(),
                 reached=self._inputs.reached,
                 births=self._inputs.births,
                 surveyed=self._inputs.surveyed,
                 sent=self._exits.sent.take(),
                 shared=self._find_shared(part.operators),
+                taken=taken,
             )
             self.parts_done = [(self._saved.hand_on(task, part.operators), report)]
         finally:
@@ -593,6 +601,7 @@ class UnitRunner:
         """
         self._failures.clear()
         self._exits.take_sums()  # of a failed attempt
+        self._exits.take_item_files()
         self._exits.sent.take()
         parts = self.parts(task)
         part = parts[task.stage.part]
@@ -613,6 +622,7 @@ class UnitRunner:
                 self._describe_failures(),
                 parts=names,
                 sums=self._exits.take_sums(),
+                item_files=self._exits.take_item_files(),
                 sent=self._exits.sent.take(),
                 shared=self._find_shared(part.operators),
             )
@@ -652,14 +662,14 @@ class UnitRunner:
         self, task: EpochTask, channel: int, done: Sequence[PartDone]
     ) -> Report:
         """Save the changes of all parts; return the report of the last."""
-        together: Changes = {number: {} for number in done[-1][0]}
+        together: Changes = {}
         for changes, _ in done:
-            for number, changed in changes.items():
-                together[number].update(changed)
+            together |= changes
         saved = self._saved.save(task, channel, together, whole=False)
         return replace(
             done[-1][1],
-            versions=saved.versions,
+            changed=saved.changed,
+            stamp=saved.stamp,
             logs=saved.logs,
             snapshots=saved.snapshots,
             opened=saved.opened,

@@ -9,52 +9,65 @@ committed the epoch with the report of this attempt.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
 from anabranch.connectors.storage import Location, locate
-from anabranch.epochs.checkpoint.files import (
-    Entry,
-    size_of,
-    state_file,
-    write_log,
-    write_snapshot,
-)
+from anabranch.epochs.checkpoint.files import state_file, write_log, write_states
 from anabranch.epochs.checkpoint.record import Log, Snapshot
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.faults import reach
 from anabranch.epochs.layout import Unit
 from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.state.buckets import (
+    EMPTY,
+    PREFIX_BYTES,
+    Ranges,
+    Stamp,
+    bucket_of_entry,
+    by_store,
+    count_in_store,
+    to_ranges,
+)
 from anabranch.epochs.state.restore import (
     Copy,
     DurableCopy,
     HostCopy,
     begin_at,
-    bucket_path,
+    store_path,
     write_from,
 )
 from anabranch.epochs.state.states import StoredStates, prefix_of
-from anabranch.epochs.state.store import GONE, NOTHING, Bucket, Stamp
+from anabranch.epochs.state.store import NOTHING, BucketStore, Entry, OpenStates
 from anabranch.epochs.task import EpochTask
 from anabranch.errors import EngineError
 
-Versions: TypeAlias = dict[tuple[int, int], Stamp]  # bucket, of so many -> version
-Changes: TypeAlias = dict[int, dict[bytes, bytes]]  # bucket -> key -> state
+Changes: TypeAlias = dict[bytes, bytes]  # key, with its bucket -> state
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What a task has saved: versions of buckets, and files of the checkpoint.
+    """What a task has saved: a version of buckets, and files of the checkpoint.
 
     `opened` counts its buckets, `restored` those that were not on this host.
     """
 
-    versions: Mapping[int, Stamp] = field(default_factory=dict)  # of changed buckets
+    changed: Ranges = ()  # buckets that have the version
+    stamp: Stamp = EMPTY
     logs: tuple[Log, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     opened: int = 0
     restored: int = 0
+
+
+@dataclass
+class _Part:
+    """A store with the buckets of a replica that it has, and their versions."""
+
+    store: BucketStore
+    versions: Mapping[int, Stamp]
 
 
 class UnitStates:
@@ -73,41 +86,45 @@ class UnitStates:
         self._directory = directory / unit.name
         self._checkpoint = checkpoint
         self._seal = seal
-        self._buckets: dict[int, Bucket] = {}
-        self._versions: dict[int, Stamp] = {}  # that the epoch begins with
+        self._parts: dict[int, _Part] = {}  # by the numbers of stores
+        self._count = 0  # buckets of the unit
         self._by_prefix = {
             prefix: states for states in stored.values() for prefix in states.prefixes
         }
         self._pickler: Pickler | None = None
         self._restored = 0  # buckets, for the epoch that runs
-        self._left: Versions | None = None  # those of the states here, once saved
+        # The versions of the states in memory, once saved, and the count of buckets.
+        self._left: tuple[int, Mapping[int, Stamp]] | None = None
         self._ahead: dict[int, Changes] = {}  # by turn: of parts that another one saves
 
     def open(self, task: EpochTask, channel: int, pickler: Pickler) -> None:
-        """Open the version that the epoch starts from."""
+        """Open the versions that the epoch starts from."""
         self.close()
         if not self._stored:
             return
         self._pickler = pickler
         self._restored = 0
-        count = task.stage.count_buckets(self._unit)
+        self._count = task.stage.count_buckets(self._unit)
         turn, ahead = task.attempt.turn, self._find_ahead(task)
-        for number in task.stage.buckets_of(self._unit, channel):
-            path = bucket_path(self._directory, number, count)
-            bucket = self._buckets[number] = Bucket(path)
-            version = self._versions[number] = self._find_version(task, number)
-            copy = self._copy(task, number)
-            changes = ahead.get(number, NOTHING)
-            self._restored += begin_at(bucket, version, turn, copy, changes)
-        versions = self._versions_of(task)
-        same = self._left == versions
+        copy = self._copy(task)
+        owned = task.stage.buckets_of(self._unit, channel)
+        for number, buckets in by_store(owned, self._count).items():
+            store = BucketStore(store_path(self._directory, buckets[0], self._count))
+            versions = self._find_versions(task, store, buckets)
+            self._parts[number] = _Part(store, versions)
+            own = ahead.get(number, NOTHING)
+            self._restored += begin_at(store, versions, turn, copy, own)
+        left = self._count, self._list_versions()
+        same = self._left == left
         self._left = None  # until they are saved
+        stores = {number: part.store for number, part in self._parts.items()}
+        opened = OpenStates(stores, owned, self._count)
         for states in self._stored.values():
-            states.attach(self._buckets, count, pickler, same=same)
+            states.attach(opened, pickler, same=same)
         reach("opened", task.attempt.epoch)
 
-    def _find_ahead(self, task: EpochTask) -> Changes:
-        """Return the changes since the last commit of a part before a cut.
+    def _find_ahead(self, task: EpochTask) -> dict[int, Changes]:
+        """Return the changes since the last commit of a part before a cut, by store.
 
         The last part saves the states of all. Until then they are known here.
         """
@@ -115,9 +132,10 @@ class UnitStates:
         self._ahead = {
             turn: one for turn, one in self._ahead.items() if turn in pending
         }
-        ahead: Changes = {}
+        ahead: dict[int, Changes] = {}
         if task.stage.part == len(task.cuts.get(self._unit.number, ())):
             return ahead
+        each = count_in_store(self._count)
         for turn in pending:
             if turn not in self._ahead:
                 msg = (
@@ -125,60 +143,61 @@ class UnitStates:
                     f"{task.stage.part} of unit {self._unit.name} did not run here"
                 )
                 raise EngineError(msg)
-            for number, changed in self._ahead[turn].items():
-                ahead.setdefault(number, {}).update(changed)
+            for key, state in self._ahead[turn].items():
+                store = bucket_of_entry(key) // each
+                ahead.setdefault(store, {})[key] = state
         return ahead
 
-    def _find_version(self, task: EpochTask, number: int) -> Stamp:
-        """Return the version of a bucket that the epoch begins with.
+    def _find_versions(
+        self, task: EpochTask, store: BucketStore, buckets: list[int]
+    ) -> dict[int, Stamp]:
+        """Return the versions of buckets that the epoch begins with.
 
-        It is the last one that this process has made in a running epoch, if any.
+        They are the last ones that this process has made in a running epoch, if any.
         """
+        versions = task.attempt.versions_of(self._unit, buckets)
         if pending := task.attempt.pending_stamps:
-            made = self._buckets[number].versions
-            for version in reversed(pending):
-                if version in made:
-                    return version
-        return task.attempt.version_of(self._unit, number)
+            here = store.find_versions(buckets)
+            for version in pending:  # the oldest first
+                versions |= {n: version for n in buckets if version in here[n]}
+        return versions
 
-    def _versions_of(self, task: EpochTask) -> Versions:
-        """Return the versions of all buckets that an epoch begins with."""
-        count = task.stage.count_buckets(self._unit)
-        return {(number, count): self._versions[number] for number in self._buckets}
+    def _list_versions(self) -> dict[int, Stamp]:
+        """Return the versions of all buckets that the epoch begins with."""
+        return {n: v for part in self._parts.values() for n, v in part.versions.items()}
 
-    def _copy(self, task: EpochTask, bucket: int) -> Copy:
-        count = task.stage.count_buckets(self._unit)
-
-        def owns(entry: Entry) -> bool:
-            return entry[1] == GONE or self._find_bucket(entry, count) == bucket
-
+    def _copy(self, task: EpochTask) -> Copy:
         if self._checkpoint is None:
-            return HostCopy(self._directory, bucket, count, owns)
-        directory, base = locate(self._checkpoint), task.attempt.base
+            return HostCopy(self._directory, self._count, self._find_bucket)
         return DurableCopy(
-            directory, self._unit.name, bucket, base, self._seal, count, owns
+            locate(self._checkpoint),
+            self._unit.name,
+            task.attempt.base,
+            self._seal,
+            self._count,
+            self._find_bucket,
         )
 
-    def _find_bucket(self, entry: Entry, count: int) -> int:
-        """Return the bucket, out of `count`, of a stored state."""
+    def _find_bucket(self, entry: Entry) -> int:
+        """Return the bucket of a state that was stored when there were fewer."""
         assert self._pickler is not None  # noqa: S101 - since `open`
         raw, stored = entry
         key, _ = self._pickler.loads(stored)
-        return self._by_prefix[raw[: len(prefix_of(0))]].find_bucket(key, count)
+        prefix = raw[PREFIX_BYTES : PREFIX_BYTES + len(prefix_of(0))]
+        return self._by_prefix[prefix].find_bucket(key, self._count)
 
     def close(self) -> None:
-        """Release the databases; nothing is saved."""
-        for bucket in self._buckets.values():
-            bucket.end()
-        self._buckets = {}
+        """Release the stores; nothing is saved."""
+        for part in self._parts.values():
+            part.store.end()
+        self._parts = {}
 
     def changes(self, operators: Container[str]) -> Changes:
         """Return the epoch's changes in the states of some operators."""
-        changes: Changes = {number: {} for number in self._buckets}
+        changes: Changes = {}
         for name, states in self._stored.items():
             if name in operators:
-                for number, changed in states.changes().items():
-                    changes[number].update(changed)
+                changes |= states.changes()
         return changes
 
     def hand_on(self, task: EpochTask, operators: Container[str]) -> Changes:
@@ -189,80 +208,95 @@ class UnitStates:
     def save(
         self, task: EpochTask, channel: int, changes: Changes, *, whole: bool = True
     ) -> Saved:
-        """Make the next version of the changed buckets.
+        """Make the next version of the buckets in changed stores.
 
         If the changes are `whole`, without those of other processes, the states here
         are those of the new version.
         """
-        logs = self._log(task, channel, changes)
+        entries = sorted(changes.items())
+        each = count_in_store(self._count)
+        by_number = groupby(entries, lambda entry: bucket_of_entry(entry[0]) // each)
+        of_store = {number: list(some) for number, some in by_number}
+        changed = to_ranges(n for one in of_store for n in self._parts[one].versions)
+        logs = self._log(task, channel, entries, changed)
         reach("logged", task.attempt.epoch)
-        stamp = task.attempt.stamp
-        for number, bucket in self._buckets.items():
-            bucket.end()
-            if changes[number]:
-                pending = task.attempt.pending_stamps
-                base, copy = self._versions[number], self._copy(task, number)
-                write_from(bucket, base, stamp, changes[number], copy, pending=pending)
+        stamp, pending = task.attempt.stamp, task.attempt.pending_stamps
+        for number, part in self._parts.items():
+            part.store.end()
+            if number in of_store:
+                write_from(
+                    part.store,
+                    part.versions,
+                    stamp,
+                    of_store[number],
+                    self._copy(task),
+                    pending=pending,
+                )
+                part.versions = dict.fromkeys(part.versions, stamp)
             reach("half-stored", task.attempt.epoch)
         reach("stored", task.attempt.epoch)
-        versions = {number: stamp for number in self._buckets if changes[number]}
         if whole:
-            self._left = {
-                (number, count): versions.get(number, version)
-                for (number, count), version in self._versions_of(task).items()
-            }
-        snapshots = self._snapshots(task, versions)
-        opened = len(self._buckets)
+            self._left = self._count, self._list_versions()
+        snapshots = self._snapshots(task, channel)
+        opened = sum(len(part.versions) for part in self._parts.values())
         self.close()
-        return Saved(versions, logs, snapshots, opened, self._restored)
+        stamp = stamp if changed else EMPTY
+        return Saved(changed, stamp, logs, snapshots, opened, self._restored)
 
-    def _log(self, task: EpochTask, channel: int, changes: Changes) -> tuple[Log, ...]:
-        changes = {number: changed for number, changed in changes.items() if changed}
-        if self._checkpoint is None or not changes:
+    def _log(
+        self, task: EpochTask, channel: int, entries: list[Entry], changed: Ranges
+    ) -> tuple[Log, ...]:
+        if self._checkpoint is None or not entries:
             return ()
         path = self._file(task, "log", channel)
-        digest = write_log(path, changes, self._seal)
-        sizes = {number: size_of(changes[number].items()) for number in changes}
+        digest = write_log(path, entries, self._seal)
         return (
             Log(
                 self._unit.name,
                 path.name,
                 task.attempt.epoch,
-                sizes,
+                changed,
+                sum(len(key) + len(state) for key, state in entries),
                 turn=task.attempt.turn,
                 attempt=task.attempt.spark_id,
                 digest=digest,
-                buckets=task.stage.count_buckets(self._unit),
+                buckets=self._count,
             ),
         )
 
-    def _snapshots(
-        self, task: EpochTask, versions: Mapping[int, Stamp]
-    ) -> tuple[Snapshot, ...]:
-        made = []
-        for number, bucket in self._buckets.items():
+    def _snapshots(self, task: EpochTask, channel: int) -> tuple[Snapshot, ...]:
+        made: list[Snapshot] = []
+        for number, part in self._parts.items():
             if (self._unit.name, number) not in task.attempt.snapshots:
                 continue
-            version = versions.get(number, self._versions[number])
-            if not bucket.begin(version, task.attempt.turn):
-                msg = f"epoch {task.attempt.epoch} is over; {bucket.path} has no {version}"
-                raise EngineError(msg)
-            path = self._file(task, "snapshot", number)
-            keys, size, digest = write_snapshot(path, number, bucket.states, self._seal)
-            bucket.end()
-            made.append(
-                Snapshot(
-                    self._unit.name,
-                    path.name,
-                    task.attempt.epoch,
-                    number,
-                    keys,
-                    size,
-                    version,
-                    digest,
-                    task.stage.count_buckets(self._unit),
+            if part.store.begin(part.versions, task.attempt.turn):
+                msg = (
+                    f"epoch {task.attempt.epoch} is over; {part.store.path} has no "
+                    f"{part.versions}"
                 )
-            )
+                raise EngineError(msg)
+            stores = max(1, self._count // count_in_store(self._count))
+            path = self._file(task, "snapshot", channel * stores + number)
+            keys, size, digest = write_states(path, part.store.states, self._seal)
+            part.store.end()
+            by_version: dict[Stamp, list[int]] = {}
+            for bucket, version in part.versions.items():
+                by_version.setdefault(version, []).append(bucket)
+            for version, buckets in by_version.items():
+                share = len(buckets) / len(part.versions)
+                made.append(
+                    Snapshot(
+                        self._unit.name,
+                        path.name,
+                        task.attempt.epoch,
+                        to_ranges(buckets),
+                        round(keys * share),
+                        round(size * share),
+                        version,
+                        digest,
+                        self._count,
+                    )
+                )
             reach("snapshot", task.attempt.epoch)
         return tuple(made)
 

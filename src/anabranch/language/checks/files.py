@@ -77,8 +77,29 @@ def locations(streams: Streams) -> Iterator[Fault]:
                 "name the new file or directory, as in 'out' or 'out.csv'",
             )
         elif isinstance(op.kind, WriteFiles):
+            yield from _ending(op, op.kind)
             yield from _in_store(op, op.kind)
             yield from _mode(op, op.kind)
+
+
+_FILES = ("csv", "tsv", "txt", "json", "jsonl", "ndjson", "parquet", "gz")
+
+
+def _ending(op: Op, kind: WriteFiles) -> Iterator[Fault]:
+    """Yield a fault for a directory of parts that is named like a file."""
+    name = locate(kind.path).name
+    stem, _, ending = name.rpartition(".")
+    if kind.single or not stem or ending not in _FILES:
+        return
+    stem = stem.removesuffix(f".{kind.format}")  # of x.csv.gz
+    others = {"csv": "write_csv", "jsonl": "write_jsonl", "parquet": "write_parquet"}
+    instead = f", or use {others[ending]}" if ending in others else ""
+    yield fault(
+        op,
+        f"one file must end in .{kind.format}, and a directory of parts in no ending of "
+        f"files; {name!r} ends in .{ending}",
+        f"name one file '{stem}.{kind.format}', or a directory '{stem}'{instead}",
+    )
 
 
 def _mode(op: Op, kind: WriteFiles) -> Iterator[Fault]:

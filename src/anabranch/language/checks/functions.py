@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Iterator
@@ -24,10 +25,15 @@ from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Operator, Scan
 from anabranch.operators.getters import KeyFunction
 from anabranch.operators.iterate import Iterate
-from anabranch.operators.join import Join
-from anabranch.operators.lookup import Lookup
+from anabranch.operators.join import Join, Lookup
 from anabranch.operators.sources import Generate
-from anabranch.operators.stateless import Barrier, Merge, Union, describe_function
+from anabranch.operators.stateless import (
+    Barrier,
+    FlatMap,
+    Merge,
+    Union,
+    describe_function,
+)
 from anabranch.operators.windows import Aggregate
 
 _STATE = object()  # an argument of unknown type
@@ -101,7 +107,50 @@ def _call_faults(op: Op, call: ExpectedCall) -> Iterator[Fault]:
             "change its parameters",
         )
         return
+    yields = isinstance(op.kind, _MAY_YIELD) and call.role in ("function", "factory")
+    unfit = _why_not_plain(call.function, may_yield=yields)
+    if unfit is not None:
+        what, fix = unfit
+        yield fault(
+            op,
+            f"{call.role} must be a plain function; "
+            f"{describe_function(call.function)} is {what}",
+            fix,
+        )
+        return
     yield from _parameter_faults(op, call, offset=0)
+
+
+_MAY_YIELD = (FlatMap, Generate, Block)
+
+
+def _why_not_plain(function: Any, *, may_yield: bool) -> tuple[str, str] | None:
+    """Return what a function is instead of a plain one, and what to do; or None.
+
+    A call of it would not run its code, and give an object that stands for the call.
+
+    >>> async def fetch(item): ...
+    >>> _why_not_plain(fetch, may_yield=True)[0]
+    'an async function'
+    >>> _why_not_plain(len, may_yield=False) is None
+    True
+    """
+    called = function
+    while isinstance(called, functools.partial):
+        called = called.func
+    if not inspect.isroutine(called) and not isinstance(called, type):
+        called = getattr(type(called), "__call__", called)  # noqa: B004 - the method itself
+    if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+        return (
+            "an async function",
+            "write def, and asyncio.run(...) in it for what has to be awaited",
+        )
+    if inspect.isgeneratorfunction(called) and not may_yield:
+        return (
+            "a generator function",
+            "return the value instead of yielding it; use flat_map for several outputs",
+        )
+    return None
 
 
 def _parameter_faults(op: Op, call: ExpectedCall, offset: int) -> Iterator[Fault]:
@@ -171,6 +220,13 @@ def _operator_calls(op: Op, kind: Apply, item: Any) -> Iterator[Fault]:
             f"process must take self and an item; that of "
             f"{kind.operator.__name__} does not: {refused}",
             "change its parameters",
+        )
+    elif (unfit := _why_not_plain(process, may_yield=True)) is not None:
+        yield fault(
+            op,
+            f"process must be a plain method; that of {kind.operator.__name__} is "
+            f"{unfit[0]}",
+            unfit[1],
         )
     else:
         yield from _parameter_faults(

@@ -25,11 +25,10 @@ from anabranch.graph.types import (
 )
 from anabranch.language.checks.functions import missing, why_not_called
 from anabranch.language.checks.structure import Streams, fault
-from anabranch.operators.clock import EventTime, InOrder
+from anabranch.operators.clock import UNITS, EventTime, InOrder, is_positive
 from anabranch.operators.custom import Apply, Operator, Scan
 from anabranch.operators.iterate import Iterate
-from anabranch.operators.join import Join
-from anabranch.operators.lookup import Lookup
+from anabranch.operators.join import Join, Lookup
 from anabranch.operators.stateless import (
     Filter,
     FlatMap,
@@ -38,7 +37,6 @@ from anabranch.operators.stateless import (
     Split,
     describe_function,
 )
-from anabranch.operators.timescale import UNITS, is_positive
 from anabranch.operators.windows import Aggregate, Column, Window
 
 _SIZES = ("count", "time", "delta", "gap")

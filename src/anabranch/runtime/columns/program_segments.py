@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.graph.graph import Edge, Graph, Output, ancestors, depth_first
-from anabranch.plan.column_kernels import ColumnKernel
-from anabranch.plan.segments import ElementSegment
+from anabranch.plan.column_kernels import ColumnKernel, ElementSegment
 from anabranch.runtime.codegen import Entry
 from anabranch.runtime.columns.placed import (
     Place,
@@ -38,13 +37,16 @@ class _FailedItem(NamedTuple):
     error: Exception
 
 
+FEWEST = 64  # cheap items: for fewer, starting the kernels costs more than it gains
+
+
 class ProgramSegments:
     """The segments of a program; `make` builds the program of some operators.
 
     Not thread-safe; the program that owns it is its only caller.
     """
 
-    fewest = 64  # items: for fewer, starting the kernels costs more than it gains
+    fewest = FEWEST
 
     def __init__(
         self,

@@ -16,11 +16,15 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from anabranch.graph.graph import Edge, Graph, Op, Output, depth_first
-from anabranch.plan.column_kernels import ColumnKernel
-from anabranch.plan.segments import ElementSegment
+from anabranch.plan.column_kernels import ColumnKernel, ElementSegment
 from anabranch.runtime.codegen import Entry
 from anabranch.runtime.columns.chain import ColumnStep, Commit
-from anabranch.runtime.columns.clocked_step import ClockedStep, ClockStep, make_step
+from anabranch.runtime.columns.clocked_step import (
+    ClockedStep,
+    ClockStep,
+    MeetingStep,
+    make_step,
+)
 from anabranch.runtime.columns.column import Numpy, Pools, UnfitError
 from anabranch.runtime.columns.placed import (
     PlacedBatch,
@@ -83,8 +87,7 @@ class _Node:
         takes = self._step.kernel.takes
         match self._step.kernel.role:
             case "union":
-                made = join_batches(came, takes, self._pools)
-                run.streams.made[Output(self._op.name)] = made
+                self._join(run, came)
                 return
             case "split" | "routes":
                 self._split(run, came[0])
@@ -106,6 +109,34 @@ class _Node:
         made = PlacedBatch(positions, columns.count, columns=columns)
         made.signs = self._pass_signs(came[0].signs, 0)
         run.streams.made[Output(self._op.name)] = made
+
+    def _join(self, run: ColumnRun, came: list[PlacedBatch]) -> None:
+        """Put items in order, and the advances of the least clock among them."""
+        made = join_batches(came, self._step.kernel.takes, self._pools)
+        if isinstance(self._step, MeetingStep):
+            made.signs = self._meet(run, came, self._step)
+        if self._prolific:
+            made.positions.append(np.zeros(made.count, np.int64))
+        run.streams.made[Output(self._op.name)] = made
+
+    def _meet(
+        self, run: ColumnRun, came: list[PlacedBatch], step: MeetingStep
+    ) -> PlacedBatch | None:
+        """Return the advances behind a union, given those of its inputs."""
+        pairs = [(port, one.signs) for port, one in enumerate(came) if one.signs]
+        if not pairs:
+            return None
+        ports = np.repeat([port for port, _ in pairs], [s.count for _, s in pairs])
+        signs = [sign for _, one in pairs for sign in one.items]
+        columns = zip(*(one.positions for _, one in pairs), strict=True)
+        positions = [np.concatenate(column) for column in columns]
+        order = sort_positions([*positions, ports])
+        ordered = [signs[row] for row in order.tolist()]
+        found, advances = step.advance(ordered, ports[order].tolist(), run.changes)
+        moved = [column[order[found]] for column in positions]
+        if self._prolific:
+            moved.append(np.zeros(len(found), np.int64))
+        return place_items(list(advances), moved)
 
     def _split(self, run: ColumnRun, came: PlacedBatch) -> None:
         columns = came.to_columns(self._step.kernel.takes, self._pools)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.operators.timescale import span_on
+from anabranch.operators.clock import span_on
 from anabranch.operators.windows import Window
 from anabranch.plan.column_kernels import ColumnKind
 from anabranch.runtime.columns.column import Numpy, UnfitError

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, TypeAlias
 
@@ -46,14 +47,21 @@ def to_arrays(
     arrays = []
     for column, values in zip(columns, parts, strict=True):
         array = _to_array(values, column.kind)
-        if array is None:
-            return None
-        if column.kind == "int" and (
-            int(array.min()) < column.low or int(array.max()) > column.high
-        ):
+        if array is None or not is_within(array, column):
             return None
         arrays.append(array)
     return arrays
+
+
+def is_within(array: Array, column: ArrayColumn) -> bool:
+    """Tell whether ints are within the bounds for which a kernel was made.
+
+    >>> is_within(np.array([5]), ArrayColumn("int", 0, 9))
+    True
+    """
+    if column.kind != "int" or not len(array):
+        return True
+    return column.low <= int(array.min()) and int(array.max()) <= column.high
 
 
 def _to_array(values: Any, kind: str) -> Array | None:
@@ -99,3 +107,13 @@ def to_items(arrays: Sequence[Array], item_type: type | None) -> list[Any]:
         return arrays[0].tolist()  # type: ignore[no-any-return]
     rows = zip(*(array.tolist() for array in arrays), strict=True)
     return list(map(tuple.__new__, repeat(item_type), rows))
+
+
+@dataclass(frozen=True)
+class ItemsOf:
+    """Makes the items of arrays; equal for equal types."""
+
+    item_type: type | None
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Any]:
+        return to_items(arrays, self.item_type)

@@ -122,6 +122,25 @@ def _column_signature(numba: Any, kernel: ColumnKernel) -> Any:
     )
 
 
+def is_stored(kernel: ArrayKernel | ColumnKernel) -> bool:
+    """Tell whether compiling a kernel means no more than reading it from the folder.
+
+    That takes some milliseconds, once Numba has been imported.
+    """
+    if "numba" not in sys.modules:
+        return False
+    if isinstance(kernel, ColumnKernel):
+        text, (name, _) = kernel.text, _name_columns(kernel)
+    else:
+        text, (name, _) = kernel.source, _name_kernel(kernel)
+    if not text:
+        return True
+    folder = kernel_folder()
+    if folder is None:
+        return False
+    return any((folder / "__pycache__").glob(f"anabranch_kernel_{name}.kernel-*.nbi"))
+
+
 def compile_functions(text: str, signatures: Mapping[str, str]) -> list[Fire]:
     """Return the functions of a module's text, compiled for Numba signatures."""
     digest = hashlib.sha256(f"{signatures} {text}".encode()).hexdigest()[:24]

@@ -33,7 +33,15 @@ import numpy.typing as npt
 from anabranch.graph.graph import Edge, Graph, Op, Output
 from anabranch.operators.blocks import Collect, Deal
 from anabranch.plan.plan import ArrayColumn, ArrayKernel
-from anabranch.runtime.compiled.arrays import DTYPES, Array, to_arrays, to_items
+from anabranch.runtime.batch import ArrayItems
+from anabranch.runtime.compiled.arrays import (
+    DTYPES,
+    Array,
+    ItemsOf,
+    is_within,
+    to_arrays,
+    to_items,
+)
 from anabranch.runtime.compiled.build import Fire, FiringThreads, compile_kernel
 from anabranch.runtime.compiled.shape import PartShape
 from anabranch.runtime.program import Columns, Program
@@ -569,6 +577,19 @@ class Part:
     def items_of(self, stream: ArrayStream) -> list[Any]:
         """Return a part's output as items."""
         return to_items(stream.arrays, self.gives_type)
+
+    def arrays_of(self, stream: ArrayStream) -> ArrayItems:
+        """Return a part's output as it is, for the next part."""
+        return ArrayItems(stream.arrays, ItemsOf(self.gives_type))
+
+    def takes(self, items: ArrayItems) -> bool:
+        """Tell whether items fit the part: their type, their kinds, bounds of ints."""
+        if items.make != ItemsOf(self._item_type):
+            return False
+        return len(items.arrays) == len(self._columns) and all(
+            array.dtype == DTYPES[column.kind] and is_within(array, column)
+            for array, column in zip(items.arrays, self._columns, strict=True)
+        )
 
     def run_arrays(
         self, arrays: list[Array], states: Mapping[str, Any], *, triggers: bool = True

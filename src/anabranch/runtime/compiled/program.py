@@ -22,14 +22,15 @@ from typing import Any, Literal, TypeAlias
 
 from anabranch.graph.graph import Graph
 from anabranch.graph.kind import SinkKind, SourceKind
-from anabranch.plan.column_kernels import ColumnKernel
-from anabranch.plan.plan import ArrayKernel, Plan
-from anabranch.plan.segments import (
+from anabranch.plan.column_kernels import (
+    ColumnKernel,
     ElementSegment,
     divide_into_segments,
     is_line,
     why_not_in_segments,
 )
+from anabranch.plan.plan import ArrayKernel, Plan
+from anabranch.runtime.batch import ArrayItems
 from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.columns.column_part import ColumnPart
 from anabranch.runtime.columns.program_segments import ProgramSegments
@@ -38,6 +39,7 @@ from anabranch.runtime.compiled.build import (
     CompilationError,
     has_compiled_columns,
     is_compiled,
+    is_stored,
 )
 from anabranch.runtime.compiled.part import Part
 from anabranch.runtime.compiled.shape import PartShape, find_shape
@@ -50,9 +52,11 @@ When: TypeAlias = Literal["hot", "at once", "never"]
 
 WHEN_VARIABLE = "ANABRANCH_COMPILE"
 _HOT_S = 0.5  # in Python, before compiling is worth a second
+_WARM_S = 0.02  # in Python, before compiled code is worth reading from a folder
 _TRIAL_BATCHES = 8
 _TELLING = 64  # items in a batch; for fewer, other costs dominate
 _PATIENCE = 5  # consecutive batches that had to run in Python after all
+_WORTH_S = 0.0005  # in Python: a batch that takes longer is worth starting kernels
 
 
 @dataclass
@@ -261,6 +265,9 @@ class TieredProgram(Program):
         self._positions = positions
         self._staged: Staged | ProgramSegments | None = None
         self._spent_s = 0.0
+        self._spent_items = 0
+        self._usual_fewest = 1
+        self._stored: bool | None = None  # as far as known
         self._cost = _Cost()
         self._compiled_cost = _Cost()
         self._compiling = False
@@ -295,13 +302,31 @@ class TieredProgram(Program):
         return isinstance(self._staged, Staged) and self._staged.takes_tables
 
     def run_table(self, table: Any, positions: Columns | None) -> bool:
-        staged, began_s = self._staged, perf_counter()
+        staged = self._staged
         if not isinstance(staged, Staged) or not staged.takes_tables:
             return False
-        if not staged.run_table(table, positions, self.exits):
+        return self._run_whole(staged, staged.run_table, table, positions)
+
+    def run_arrays(self, items: ArrayItems, positions: Columns | None) -> bool:
+        self._compile_if_known()
+        staged = self._staged
+        if not isinstance(staged, Staged):
             return False
-        self._note_columns(len(table), 0)
-        self._compiled_cost.add(len(table), perf_counter() - began_s)
+        run = partial(staged.run_arrays, arrays=self.gives_arrays)
+        return self._run_whole(staged, run, items, positions)
+
+    def _run_whole(
+        self,
+        staged: Staged,
+        run: Callable[..., bool],
+        items: Any,
+        positions: Columns | None,
+    ) -> bool:
+        began_s = perf_counter()
+        if not run(items, positions, self.exits):
+            return False
+        self._note_columns(len(items), 0)
+        self._compiled_cost.add(len(items), perf_counter() - began_s)
         self._judge(staged)
         return True
 
@@ -323,9 +348,9 @@ class TieredProgram(Program):
         if staged is None or few:
             super().run(items, positions, entries)
             self._note_columns(0, count)
-            self._spent_s += perf_counter() - began_s
+            self._note_python(count, perf_counter() - began_s)
             self._cost.add(count, perf_counter() - began_s)
-            if not self._compiling and self._spent_s > _HOT_S:
+            if not self._compiling and self._is_hot():
                 self._compiling = True
                 # Not a daemon: a process must not end in the middle of compiling.
                 threading.Thread(target=self._compile, name="compile").start()
@@ -338,10 +363,25 @@ class TieredProgram(Program):
                     self._choice.tally.note(id(self), [name], *counts)
         else:
             before = staged.done, staged.not_done
-            staged.run(items, positions, entries, self.exits)
-            self._note_columns(staged.done - before[0], staged.not_done - before[1])
+            staged.run(items, positions, entries, self.exits, arrays=self.gives_arrays)
+            done, not_done = staged.done - before[0], staged.not_done - before[1]
+            self._note_columns(done, not_done)
+            if not done:
+                self._note_python(not_done, perf_counter() - began_s)
         self._compiled_cost.add(count, perf_counter() - began_s)
         self._judge(staged)
+
+    def _note_python(self, items: int, time_s: float) -> None:
+        """Learn the cost of an item in Python.
+
+        Costly items come few at a time. They must not stay in Python because they are
+        few: compiled, they are cheap.
+        """
+        self._spent_s += time_s
+        self._spent_items += items
+        if self._staged is not None and self._spent_s > 0:
+            worth = int(_WORTH_S * self._spent_items / self._spent_s) + 1
+            self._staged.fewest = min(self._usual_fewest, worth)
 
     def _note_columns(self, done: int, other: int) -> None:
         if self._in_columns:
@@ -354,6 +394,16 @@ class TieredProgram(Program):
         if self._in_columns:
             return all(has_compiled_columns(choice.columns[name]) for name in names)
         return all(is_compiled(choice.kernels[name]) for name in names)
+
+    def _is_hot(self) -> bool:
+        """Tell whether it has run long enough to be compiled, or to be read."""
+        if self._spent_s > _WARM_S and self._stored is None:
+            names, choice = self._compiled_operators, self._choice
+            found: Mapping[str, ArrayKernel | ColumnKernel] = choice.kernels
+            if self._in_columns:
+                found = choice.columns
+            self._stored = all(is_stored(found[name]) for name in names)
+        return self._spent_s > _HOT_S or bool(self._stored)
 
     def _judge(self, staged: Staged | ProgramSegments) -> None:
         """Return to Python if it was faster, or is used anyway."""
@@ -373,7 +423,8 @@ class TieredProgram(Program):
 
     def _compile(self) -> None:
         try:
-            self._staged = self._make_staged(self._shape)
+            staged = self._make_staged(self._shape)
+            self._usual_fewest, self._staged = staged.fewest, staged
             self.why_not_compiled = ""
         except CompilationError as error:
             self.why_not_compiled = str(error)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from anabranch.graph.graph import Edge, Graph
+from anabranch.runtime.batch import ArrayItems, TableItems
 from anabranch.runtime.columns.column_part import ColumnPart, ColumnStream
 from anabranch.runtime.compiled.part import (
     ArrayStream,
@@ -20,6 +21,7 @@ from anabranch.runtime.compiled.part import (
     FallbackError,
     Marks,
     Origins,
+    Part,
     note_batch,
 )
 from anabranch.runtime.compiled.shape import PartShape
@@ -85,6 +87,7 @@ class Staged:
         self._before: AtWork | None = None
         self._at_work: AtWork | None = None
         self.failed_batches = 0
+        self.fewest = part.fewest  # items in a batch that is worth compiled code
         self.done = self.not_done = 0  # items of the part, compiled and in Python
         followed = (*shape.operators, *shape.behind)
         before, behind = shape.before, shape.behind
@@ -111,12 +114,14 @@ class Staged:
         positions: Columns | None,
         entries: Sequence[int] | None,
         exits: Mapping[Edge, Exit],
+        *,
+        arrays: bool = False,
     ) -> None:
-        """Run a batch and put its outputs into `exits`."""
+        """Run a batch and put its outputs into `exits`, as arrays if possible."""
         before = self.stages.before
         self._given = given = note_batch(items, positions, entries)
         if before is None:
-            self._through_part(items, positions, exits)
+            self._through_part(items, positions, exits, arrays=arrays)
             return
         failure: Exception | None = None
         own = given.copy_items()
@@ -150,22 +155,69 @@ class Staged:
             flow, stream = part.run_table(table)
         except Exception:  # noqa: BLE001 - nothing has changed, and Python can do it
             return False
+        self._settle(flow, len(table))
+        columns = self._find_columns(stream, positions)
+        self._leave_whole(part.table_of(stream), stream, columns, exits)
+        return True
+
+    def run_arrays(
+        self,
+        items: ArrayItems,
+        positions: Columns | None,
+        exits: Mapping[Edge, Exit],
+        *,
+        arrays: bool,
+    ) -> bool:
+        """Run arrays; False: nothing has happened, and they must run as a list."""
+        part = self.stages.part
+        alone = self.stages.before is None and self.stages.behind is None
+        if not alone or not isinstance(part, Part) or len(items) < self.fewest:
+            return False
+        if not part.takes(items):
+            return False
+        try:
+            flow, stream = part.run_arrays(
+                [np.ascontiguousarray(array) for array in items.arrays],
+                self.stages.whole.states,
+                triggers=self._wants_triggers(positions),
+            )
+        except Exception:  # noqa: BLE001 - nothing has changed, and Python can do it
+            return False
+        self._settle(flow, len(items))
+        columns = self._find_columns(stream, positions)
+        made = part.arrays_of(stream) if arrays else None
+        self._leave_whole(made, stream, columns, exits)
+        return True
+
+    def _settle(self, flow: Any, count: int) -> None:
+        """Record that the part has run a batch, and write its states."""
         self.failed_batches = 0
-        self.done += len(table)
+        self.done += count
         for change in flow.changes:
             change()
-        columns = None
-        if self._positions is not None and positions is not None:
-            width = self._positions.after[part.shape.last]
-            columns = columns_of(stream, positions, width)
-        made = part.table_of(stream)
+
+    def _find_columns(self, stream: Any, positions: Columns | None) -> Columns | None:
+        """Return the positions of the part's outputs, if they have any."""
+        if self._positions is None or positions is None:
+            return None
+        width = self._positions.after[self.stages.part.shape.last]
+        return columns_of(stream, positions, width)
+
+    def _leave_whole(
+        self,
+        made: TableItems | ArrayItems | None,
+        stream: Any,
+        columns: Columns | None,
+        exits: Mapping[Edge, Exit],
+    ) -> None:
+        """Let the outputs leave as they are, if only one stream takes them."""
+        part = self.stages.part
         edges = part.graph.out_edges(part.shape.last)
-        if made is None or len(edges) > 1:
+        if made is None or len(edges) > 1 or exits[edges[0]].items:
             self._leave(part.items_of(stream), columns, exits)
         else:
             self._leave([], columns, exits)
             exits[edges[0]].tables.append(made)
-        return True
 
     def _take(self, before: Program) -> tuple[list[Any], Columns | None]:
         """Take the input of the part; a fan-out gives it once per branch."""
@@ -181,38 +233,42 @@ class Staged:
         return made, columns
 
     def _through_part(
-        self, items: Any, positions: Columns | None, exits: Mapping[Edge, Exit]
+        self,
+        items: Any,
+        positions: Columns | None,
+        exits: Mapping[Edge, Exit],
+        *,
+        arrays: bool = False,
     ) -> None:
         listed = items if isinstance(items, list) else list(self._given.copy_items())
         if not listed:
             return
         whole = self.stages.whole
         try:
-            if len(listed) < self.stages.part.fewest:
+            if len(listed) < self.fewest:
                 raise FallbackError  # noqa: TRY301 - one way to say no
             flow, stream = self.stages.part.run(
                 listed, whole.states, triggers=self._wants_triggers(positions)
             )
         except Exception:  # noqa: BLE001 - nothing has changed, and Python can do it
-            self.failed_batches += len(listed) >= self.stages.part.fewest
+            self.failed_batches += len(listed) >= self.fewest
             self.not_done += len(listed)
             left = iter(listed) if self.stages.before is not None else items
             self._at_work = AtWork(left, len(listed))
             _run_into(exits, whole, left, positions)
             return
-        self.failed_batches = 0
-        self.done += len(listed)
-        for change in flow.changes:
-            change()
+        self._settle(flow, len(listed))
         part = self.stages.part
-        made = part.items_of(stream)
-        columns = None
-        if self._positions is not None and positions is not None:
-            width = self._positions.after[part.shape.last]
-            columns = columns_of(stream, positions, width)
+        columns = self._find_columns(stream, positions)
         if self.stages.behind is None:
-            self._leave(made, columns, exits)
+            self._leave_whole(
+                part.arrays_of(stream) if isinstance(part, Part) and arrays else None,
+                stream,
+                columns,
+                exits,
+            )
             return
+        made = part.items_of(stream)
         left = iter(made)
         self._at_work = AtWork(left, len(made), stream.triggers)
         _run_into(exits, self.stages.behind, left, columns)

@@ -73,7 +73,7 @@ class SingleQueue(QueueMerge):
         self._held = 0
 
     def put(self, queue: int, batch: Batch) -> None:
-        if not batch.items and self._waiting:
+        if not batch.items and self._waiting and batch.handover is None:
             # A pulse never takes room: it only moves the mark of the batch before it.
             self._waiting[-1].mark = batch.mark
             return

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anabranch as ab
-from anabranch.cli.programs import load_module
+from anabranch.cli.console import load_module
 from anabranch.epochs.checkpoint.seal import NO_KEY
 
 FOLDER = Path(__file__).parent

@@ -1,0 +1,303 @@
+"""External sinks that tasks write: each epoch once, whatever is killed where."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import NamedTuple
+
+import pytest
+
+import anabranch as ab
+from anabranch.engines.spark.loop import Epochs
+from anabranch.epochs.faults import IN_DELIVERY, IN_DRIVER
+from anabranch.errors import CheckpointError, FencedError, OperatorError, OutputError
+from tests import needs
+from tests.connectors.own import Files, Ledger
+from tests.engines.spark.imitation import Batches, Body, Cluster, Killed, undisturbed
+from tests.engines.spark.test_attempts import TWICE, won
+
+ROWS, EPOCH_ITEMS = 24, 6
+
+
+class Item(NamedTuple):
+    key: str
+    n: int
+
+
+class Bag(NamedTuple):
+    """An item that is no row of a table."""
+
+    key: str
+    held: object
+
+
+ITEMS = [Item("abc"[n * n % 3], n) for n in range(ROWS)]
+
+
+def add(total: int, item: Item) -> tuple[int, Item]:
+    return total + item.n, Item(item.key, total + item.n)
+
+
+def sums() -> list[list[object]]:
+    """Return the running sums by key, by hand."""
+    totals: dict[str, int] = {}
+    rows = []
+    for key, n in ITEMS:
+        totals[key] = totals.get(key, 0) + n
+        rows.append([key, totals[key]])
+    return rows
+
+
+def run(*sinks: ab.Sink, checkpoint=None, **options) -> ab.Job:
+    stream = ab.from_iterable(ITEMS, Item).key_by("key").scan(add, 0)
+    written = [stream.write(sink, name=f"s{n}") for n, sink in enumerate(sinks)]
+    return ab.run(
+        *written, epoch_items=EPOCH_ITEMS, degree=2, checkpoint=checkpoint, **options
+    )
+
+
+def run_until_done(sink: ab.Sink, checkpoint) -> int:
+    """Run a job again and again while its driver dies; return how often it died."""
+    for deaths in itertools.count():
+        try:
+            run(sink, checkpoint=checkpoint)
+        except Killed:
+            continue
+        return deaths
+    raise AssertionError
+
+
+@pytest.fixture
+def in_driver(monkeypatch):
+    """The numbers of items that reach the driver, by sink, for each epoch."""
+    found = []
+    collect = Epochs._collect_sinks
+
+    def spy(epochs, rows):
+        sunk = collect(epochs, rows)
+        found.append({sink: len(items) for sink, items in sunk.items()})
+        return sunk
+
+    monkeypatch.setattr(Epochs, "_collect_sinks", spy)
+    return found
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_the_items_of_two_sinks_are_written_by_tasks(
+    tmp_path, cluster_of, in_driver, checkpoint
+):
+    cluster_of(undisturbed)
+    first, second = Ledger(tmp_path / "first"), Ledger(tmp_path / "second")
+
+    job = run(first, second, checkpoint=tmp_path / "checkpoint" if checkpoint else None)
+
+    assert [sums(), sums()] == [first.rows(), second.rows()]
+    assert [{}] * 4 == in_driver
+    assert {"s0": ROWS, "s1": ROWS} == dict(job.metrics().delivered)
+
+
+def test_a_sink_stays_in_the_driver_unless_it_may_leave_it(
+    tmp_path, cluster_of, in_driver
+):
+    cluster_of(undisturbed)
+    here, fixed = Ledger(tmp_path / "here"), Ledger(tmp_path / "fixed")
+    here.in_workers = False
+    fixed.lock = threading.Lock()  # which cannot be pickled
+
+    run(here, fixed)
+
+    assert [sums(), sums()] == [here.rows(), fixed.rows()]
+    assert [{"s0": EPOCH_ITEMS, "s1": EPOCH_ITEMS}] * 4 == in_driver
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("place", IN_DELIVERY)
+def test_an_epoch_that_two_attempts_deliver_is_there_once(
+    tmp_path, cluster_of, place, checkpoint
+):
+    tasks = itertools.count()
+
+    def run_task(cluster: Cluster, partition: int, body: Body) -> Batches:
+        task = next(tasks)
+        way = TWICE[(task + task // len(TWICE)) % len(TWICE)]
+        return way(cluster, partition, body, place)
+
+    cluster = cluster_of(run_task)
+    sink = Ledger(tmp_path / "ledger")
+
+    run(sink, checkpoint=tmp_path / "checkpoint" if checkpoint else None)
+    for attempt in cluster.attempts:
+        attempt.go_on()  # long after the end of the job
+
+    assert sums() == sink.rows()
+
+
+@pytest.mark.parametrize("place", needs.quick(2, sorted(IN_DRIVER)))
+def test_a_driver_that_dies_in_every_epoch_loses_and_doubles_nothing(
+    tmp_path, cluster_of, place
+):
+    met = set()
+
+    def die(at: str, epoch: int) -> None:
+        if at == place and epoch not in met:
+            met.add(epoch)
+            raise Killed
+
+    cluster_of(undisturbed, in_driver=die)
+    sink = Ledger(tmp_path / "ledger")
+
+    deaths = run_until_done(sink, tmp_path / "checkpoint")
+
+    assert sums() == sink.rows()
+    assert len(met) == deaths
+
+
+@pytest.mark.parametrize("place", IN_DELIVERY)
+def test_a_driver_that_dies_with_its_delivery_loses_and_doubles_nothing(
+    tmp_path, cluster_of, place
+):
+    """
+    The driver and the worker die while an epoch is delivered; the next driver delivers
+    it itself, and dies there too.
+    """
+    met = set()
+
+    def run_task(cluster: Cluster, partition: int, body: Body) -> Batches:
+        attempt = cluster.attempt(partition, body, hold=place)
+        if attempt.held and "worker" not in met:
+            met.add("worker")
+            raise Killed
+        attempt.go_on()
+        return won(attempt)
+
+    def die(at: str, epoch: int) -> None:
+        if at == place and "driver" not in met:
+            met.add("driver")
+            raise Killed
+
+    cluster_of(run_task, in_driver=die)
+    sink = Ledger(tmp_path / "ledger")
+
+    run_until_done(sink, tmp_path / "checkpoint")
+
+    assert sums() == sink.rows()
+    assert {"worker", *(["driver"] if place != "prepared" else [])} == met
+
+
+def test_items_that_are_no_rows_survive_a_kill(tmp_path, cluster_of):
+    met = []
+
+    def die(at: str, epoch: int) -> None:
+        if at == "published" and not met:
+            met.append(epoch)
+            raise Killed
+
+    cluster_of(undisturbed, in_driver=die)
+    sink = Ledger(tmp_path / "ledger")
+
+    def start():
+        bags = ab.from_iterable(ITEMS, Item).map(
+            lambda item: Bag(item.key, {"n": [item.n]}), type=Bag
+        )
+        ab.run(bags.write(sink), degree=2, checkpoint=tmp_path / "checkpoint")
+
+    with pytest.raises(Killed):
+        start()
+    start()
+
+    assert [[key, {"n": [n]}] for key, n in ITEMS] == sink.rows()
+
+
+@pytest.mark.parametrize("place", ["prepared", "sent"])
+def test_a_refused_item_is_a_dead_letter_although_the_driver_dies(
+    tmp_path, cluster_of, place
+):
+    met = []
+
+    def run_task(cluster: Cluster, partition: int, body: Body) -> Batches:
+        attempt = cluster.attempt(partition, body, hold=place)
+        if attempt.held and not met:
+            met.append(place)
+            raise Killed
+        attempt.go_on()
+        return won(attempt)
+
+    cluster_of(run_task)
+    bad = Item(*sums()[3])
+    sink = Ledger(tmp_path / "ledger", refused=bad)
+    lost = []
+    options = {"on_error": ab.dead_letter(lambda one: lost.append(one.item))}
+
+    with pytest.raises(Killed):
+        run(sink, checkpoint=tmp_path / "checkpoint", **options)
+    job = run(sink, checkpoint=tmp_path / "checkpoint", **options)
+
+    assert [row for row in sums() if row != list(bad)] == sink.rows()
+    assert [bad] == lost
+    assert ROWS - 1 == job.metrics().delivered["s0"]
+
+
+def test_a_refused_item_stops_a_job_that_does_not_skip(tmp_path, cluster_of):
+    cluster_of(undisturbed)
+    bad = Item(*sums()[EPOCH_ITEMS + 1])
+    sink = Ledger(tmp_path / "ledger", refused=bad)
+
+    with pytest.raises(OutputError, match="not for us"):
+        run(sink)
+
+    assert sums()[:EPOCH_ITEMS] == sink.rows()
+
+
+def test_items_before_a_failure_are_delivered(tmp_path, cluster_of):
+    cluster_of(undisturbed)
+    sink = Ledger(tmp_path / "ledger")
+    halves = ab.from_iterable(ITEMS, Item).map(lambda item: 1 // (item.n - 8))
+
+    with pytest.raises(OperatorError, match="ZeroDivisionError"):
+        ab.run(halves.write(sink), epoch_items=EPOCH_ITEMS, degree=2)
+
+    assert [1 // (n - 8) for n in range(8)] == sink.rows()
+
+
+class Fenced(Files):
+    """Says at every commit that another process writes."""
+
+    in_workers = True
+
+    def commit(self, epoch):
+        msg = "somebody else writes"
+        raise FencedError(msg)
+
+
+def test_a_sink_that_is_always_fenced_ends_the_job(tmp_path, cluster_of):
+    cluster_of(undisturbed)
+
+    with pytest.raises(FencedError, match="somebody else"):
+        run(Fenced(str(tmp_path)))
+
+
+def test_a_run_that_was_replaced_does_not_try_again(tmp_path, cluster_of):
+    """
+    A later run has the checkpoint: the earlier one says so instead of fencing it off.
+    """
+
+    def run_task(cluster: Cluster, partition: int, body: Body) -> Batches:
+        attempt = cluster.attempt(partition, body, hold="prepared")
+        if attempt.held:
+            (tmp_path / "checkpoint" / "runs" / "99").touch()
+        attempt.go_on()
+        return won(attempt)
+
+    cluster_of(run_task)
+
+    with pytest.raises(CheckpointError, match="another one has gone on"):
+        run(Fenced(str(tmp_path)), checkpoint=tmp_path / "checkpoint")
+
+
+def test_nothing_is_left_of_items_that_were_delivered(tmp_path, cluster_of):
+    cluster_of(undisturbed)
+
+    run(Ledger(tmp_path / "ledger"), checkpoint=tmp_path / "checkpoint")
+
+    assert [] == list((tmp_path / "checkpoint" / "deliveries").iterdir())
