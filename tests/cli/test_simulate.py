@@ -14,8 +14,8 @@ PROGRAM = """
 import itertools
 import anabranch as ab
 
-def busy(n):
-    return sum(range(200)) + n
+def busy(n):  # nothing that columns could compile: each call has to be sampled
+    return len(repr([*range(300)])) + n
 
 stream = ab.generate(itertools.count, int, name="read").map(busy, name="first")
 program = stream.map(busy, name="second").write_csv("out")
