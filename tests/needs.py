@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = Path(os.environ.get("ANABRANCH_SERVERS", ROOT / ".venv" / "servers"))
 _MARK = "left out: needs "
-MOST_ON_SPARK = 4  # tests of a file in a quick run
+MOST_ON_SPARK = 3  # tests of a file in a quick run
 
 
 @dataclass(frozen=True)

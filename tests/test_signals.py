@@ -12,6 +12,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.signals import Signals
+from tests import needs
 
 SCRIPT = """\
 import sys, time
@@ -28,6 +29,18 @@ if __name__ == "__main__":
     ab.run(out, on={engine!r})
 """
 STATUS = {signal.SIGINT: -signal.SIGINT, signal.SIGTERM: 143}
+BY_SIGNAL_AND_ENGINE = pytest.mark.parametrize(
+    ("number", "engine"),
+    needs.quick_rows(
+        2,
+        [
+            (signal.SIGINT, "local"),
+            (signal.SIGTERM, "sequential"),
+            (signal.SIGINT, "sequential"),
+            (signal.SIGTERM, "local"),
+        ],
+    ),
+)
 
 
 def run_script(folder, engine, seconds, *signals):
@@ -52,8 +65,7 @@ def wait_for(path, process):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("engine", ["sequential", "local"])
-@pytest.mark.parametrize("number", STATUS)
+@BY_SIGNAL_AND_ENGINE
 def test_a_signal_stops_a_job_and_leaves_no_output(tmp_path, engine, number):
     status, said = run_script(tmp_path, engine, 0.001, number)
 
@@ -61,8 +73,7 @@ def test_a_signal_stops_a_job_and_leaves_no_output(tmp_path, engine, number):
     assert {"script.py", "begun"} == {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.parametrize("engine", ["sequential", "local"])
-@pytest.mark.parametrize("number", STATUS)
+@BY_SIGNAL_AND_ENGINE
 def test_a_second_signal_ends_a_job_that_hangs(tmp_path, engine, number):
     status, said = run_script(tmp_path, engine, 1e6, number, number)
 

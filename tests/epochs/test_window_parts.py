@@ -93,7 +93,7 @@ def on_imitation(monkeypatch, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("seed", needs.quick(15, range(400)))
+@pytest.mark.parametrize("seed", needs.quick(8, range(400)))
 def test_the_windows_are_those_of_one_thread(seed, on_imitation):
     rng = Random(seed)
     late = rng.choice(["drop", "current", "error"])

@@ -92,7 +92,7 @@ def assert_golden(golden, now):
         pytest.fail(difference, pytrace=False)
 
 
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
 def test_applications_have_the_plans_and_outputs_of_the_golden_set(tmp_path, every):
     describe_now(tmp_path, "--apps", str(every))
 
@@ -108,7 +108,7 @@ def test_applications_have_the_plans_and_outputs_of_the_golden_set(tmp_path, eve
     assert_golden(chosen, now)
 
 
-@pytest.mark.parametrize("every", [15, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [25, pytest.param(1, marks=pytest.mark.long)])
 def test_generated_programs_have_the_plans_and_outputs_of_the_golden_set(
     tmp_path, every
 ):

@@ -359,10 +359,14 @@ ENGINES = {
     "local at degree 3": lambda sinks: ab.run(*sinks, on="local", degree=3),
     "Spark": lambda sinks: run_imitated(2, 7, sinks),
 }
+CASES = [
+    pytest.param(engine, name, marks=pytest.mark.long if number % every else ())
+    for engine, every in zip(ENGINES, (1, 1, 3, 3), strict=True)
+    for number, name in enumerate(PROGRAMS)
+]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("engine", "name"), CASES)
 def test_an_item_stays_as_it_was_given(engine, name):
     make, expected = PROGRAMS[name]
     out = make().to_list()

@@ -380,7 +380,7 @@ def test_450_functions_give_the_same_bits_and_errors(tmp_path):
 
 
 def test_compiled_functions_give_the_same_bits_and_errors(tmp_path):
-    count = needs.count_examples(3, 15)
+    count = needs.count_examples(2, 15)
     found = fuzz(tmp_path, range(1000, 1000 + count))
 
     assert found["columns"] > count

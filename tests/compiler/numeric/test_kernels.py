@@ -55,7 +55,7 @@ def single(function):
     return Firing(function.__name__, function, 1, 1, 1, single=True, gives_list=False)
 
 
-@pytest.mark.parametrize("function", needs.quick(12, exact.SINGLE))
+@pytest.mark.parametrize("function", needs.quick(6, exact.SINGLE))
 def test_a_function_of_a_float(function):
     ordinary = [x for x in numbers(1) if not raises(function, x)]
 
@@ -64,7 +64,7 @@ def test_a_function_of_a_float(function):
     )
 
 
-@pytest.mark.parametrize("function", needs.quick(12, exact.SINGLE))
+@pytest.mark.parametrize("function", needs.quick(6, exact.SINGLE))
 @pytest.mark.parametrize("x", ODD)
 def test_an_odd_float_is_right_or_left_to_python(function, x):
     given = run_kernel(single(function), float, [x])

@@ -241,7 +241,7 @@ class Endless:
 
 
 @pytest.mark.parametrize(
-    "steps", [1200, pytest.param(24 * 3600, marks=pytest.mark.long)]
+    "steps", [1050, pytest.param(24 * 3600, marks=pytest.mark.long)]
 )
 def test_a_long_run_keeps_no_more_than_a_short_one(steps):
     def kept(steps):

@@ -129,7 +129,7 @@ def make_trades(count, volume=None):
 
 
 @pytest.mark.parametrize("degree", needs.quick(1, [2, 1]))
-@pytest.mark.parametrize("name", needs.share(2, PROGRAMS))
+@pytest.mark.parametrize("name", needs.share(3, PROGRAMS))
 def test_the_items_are_those_of_one_thread(name, degree):
     trades = make_trades(20_000)
     one = PROGRAMS[name](ab.from_iterable(trades, Trade)).to_list()
@@ -169,7 +169,7 @@ class WatchedItems(TableItems):
 
 
 @pytest.mark.parametrize("degree", needs.quick(1, [2, 1]))
-@pytest.mark.parametrize("name", needs.share(2, [*PROGRAMS][::-1]))
+@pytest.mark.parametrize("name", needs.share(3, [*PROGRAMS][::-1]))
 def test_from_file_to_file_the_bytes_are_those_of_one_thread(name, degree, tmp_path):
     source = tmp_path / "trades.csv"
     write_csv(source, make_trades(20_000))

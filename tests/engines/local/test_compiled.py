@@ -13,6 +13,7 @@ from anabranch.errors import OperatorError
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 from anabranch.runtime.compiled.arrays import ItemsOf
+from tests import needs
 from tests.programs import numeric
 
 VALUES = [math.sin(n) * 3 for n in range(60_000)]
@@ -96,7 +97,9 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.replace(" ", "_"))
+@pytest.mark.parametrize(
+    "row", needs.quick(2, ROWS), ids=lambda row: row.replace(" ", "_")
+)
 def test_arrays_through_ports_give_the_sequential_result(row):
     def program():
         stream = ab.from_iterable(VALUES[:9000], float)

@@ -9,6 +9,7 @@ import pytest
 import anabranch as ab
 from anabranch.engines.local import run as local_run
 from anabranch.errors import OperatorError
+from tests import needs
 from tests.programs.functions import (
     Event,
     bump_body,
@@ -36,7 +37,7 @@ def of_stream(body):
     ]
 
 
-@pytest.mark.parametrize("degree", [1, 2, 4])
+@pytest.mark.parametrize("degree", needs.quick(1, [2, 1, 4]))
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_rounds_give_what_one_thread_gives(body, degree):
     expected, sinks = of_stream(body), of_stream(body)

@@ -287,7 +287,7 @@ def close_windows(given, late, window):
     return [windows.aggregate(middle, name="listed").to_list(), named.to_list()]
 
 
-@pytest.mark.parametrize("late", ["drop", "current"])
+@pytest.mark.parametrize("late", needs.quick(1, ["drop", "current"]))
 @pytest.mark.parametrize(
     "window",
     [{"time": 50}, {"time": 50, "every": 10}, {"time": 7, "every": 20}],

@@ -111,7 +111,7 @@ def test_a_sink_stays_in_the_driver_unless_it_may_leave_it(
     assert [{"s0": EPOCH_ITEMS, "s1": EPOCH_ITEMS}] * 4 == in_driver
 
 
-@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("checkpoint", needs.quick(1, [True, False]))
 @pytest.mark.parametrize("place", IN_DELIVERY)
 def test_an_epoch_that_two_attempts_deliver_is_there_once(
     tmp_path, cluster_of, place, checkpoint

@@ -11,6 +11,7 @@ import pytest
 import anabranch as ab
 from anabranch.engines.spark import engine, loop
 from anabranch.errors import EngineError
+from tests import needs
 from tests.engines.spark.imitation import Cluster, Frame, Killed, imitated, undisturbed
 
 LIMIT = 64_000
@@ -121,7 +122,7 @@ def expect_visits():
     return sink.items
 
 
-@pytest.mark.parametrize("degree", [1, 3])
+@pytest.mark.parametrize("degree", needs.quick(1, [3, 1]))
 def test_the_last_outputs_of_many_keys_come_span_by_span(degree, monkeypatch, tmp_path):
     monkeypatch.setattr(loop, "MOST_KEYS", 12)
     sizes = []
@@ -162,7 +163,7 @@ def test_last_outputs_that_are_too_large_come_in_smaller_spans(monkeypatch, tmp_
     assert any("last outputs" in one.what for one in job.history)
 
 
-@pytest.mark.parametrize("epoch", range(2, 12, 3))
+@pytest.mark.parametrize("epoch", needs.quick(1, range(5, 12, 3)))
 def test_a_job_killed_between_spans_goes_on_behind_the_last(
     epoch, monkeypatch, tmp_path
 ):

@@ -65,7 +65,7 @@ from tests.engines.spark.imitation import (
 from tests.engines.spark.test_attempts import won
 
 ROWS, EPOCH_ITEMS, KEYS = 18, 6, "abc"
-QUICK, ALL = 4, 300
+QUICK, ALL = 2, 300
 FREE = StageCosts(0.0, 0.0)
 HELD_AT = (None, *IN_WORKERS, *IN_DELIVERY)
 COLLECT = 20  # schedules from one collection of garbage to the next

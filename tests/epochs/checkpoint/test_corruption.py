@@ -25,7 +25,7 @@ from anabranch.runtime.failures import stop
 from tests import needs
 from tests.engines.spark.golden_checkpoint.golden import copy_golden
 
-AT_A_TIME = 250  # corruptions in one test
+AT_A_TIME = needs.count_examples(100, 250)  # corruptions in one test
 KEY = "a secret that nobody else knows"
 
 

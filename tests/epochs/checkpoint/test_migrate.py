@@ -144,7 +144,7 @@ def run_trades(monkeypatch, folder, type, *, upto, checkpoint, venue=()):
         )
 
 
-@pytest.mark.parametrize("where", ["disk", "store"])
+@pytest.mark.parametrize("where", needs.quick(1, ["store", "disk"]))
 @pytest.mark.parametrize("types", TYPES.values(), ids=TYPES)
 def test_states_get_the_default_of_an_added_attribute(
     tmp_path, monkeypatch, capsys, types, where
@@ -360,7 +360,7 @@ CHANGES = [("rename", 47), ("add", 0), ("rename", 0), ("rename", 60), ("add", 60
 
 
 @pytest.mark.parametrize(("change", "late"), needs.quick_rows(2, CHANGES))
-@pytest.mark.parametrize("kind", needs.quick(2, sorted(KINDS)))
+@pytest.mark.parametrize("kind", needs.quick(1, sorted(KINDS)))
 def test_every_state_goes_on_in_the_copy_whatever_the_old_job_does(
     tmp_path, monkeypatch, kind, change, late
 ):
