@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import cProfile
 import os
+import sys
 
 import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.graph.site import is_users_file
+from anabranch.graph.site import is_users_file, is_users_module
 
 LIBRARIES = {
     "Python": os.__file__,
@@ -33,3 +35,14 @@ def test_a_file_of_a_library_is_not_the_users(file):
 @pytest.mark.parametrize("file", OWN.values(), ids=OWN)
 def test_any_other_file_is_the_users(file):
     assert is_users_file(file)
+
+
+def test_a_script_is_the_users_also_when_a_library_runs_it(monkeypatch):
+    """
+    As `python -m cProfile script.py` does.
+    """
+    is_users_module.cache_clear()
+    monkeypatch.setitem(sys.modules, "__main__", cProfile)
+
+    assert is_users_module("__main__")
+    assert not is_users_module("cProfile")

@@ -95,14 +95,16 @@ def is_users_file(filename: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_users_module(name: str) -> bool:
-    """Tell whether a loaded module is the user's own; one without a file is."""
+    """Tell whether a loaded module is the user's own.
+
+    `__main__` always is: `python -m cProfile script.py` runs the script there, and
+    yet its file is a library's.
+    """
     module = sys.modules.get(name)
-    if module is None:
+    if module is None or name == "__main__":
         return True
     filename = getattr(module, "__file__", None)
-    if filename is None:
-        return name == "__main__"
-    return is_users_file(filename)
+    return filename is not None and is_users_file(filename)
 
 
 def _shorten(path: str) -> str:
