@@ -110,6 +110,68 @@ def test_a_key_that_is_forgotten_has_its_timers_and_then_its_end():
     assert [("woken", 101), "finished", ("woken", 120), "finished"] == outputs(woken)
 
 
+class Diary(ab.Operator):
+    def process(self, click):
+        self.user = click.user
+        self.wake_at(click.ts + 5)
+        return [f"in {self.user}"]
+
+    def on_time(self, time):
+        return [f"at {time}"]
+
+    def finish(self):
+        return [f"end {self.user}"]
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+def test_an_item_wakes_its_own_key_only(degree):
+    """
+    The late items of b and a are old at once; both keys end at the next advance.
+    """
+    given = [Click(100, "z"), Click(5, "b"), Click(6, "a"), Click(200, "z")]
+    stream = ab.from_iterable(given, Click).event_time("ts", late="current")
+    out = stream.key_by("user", forget_after=1).apply(Diary).to_list()
+    ab.run(out, on="local", degree=degree)
+
+    late = ["in b", "at 10", "in a", "at 11"]
+    rest = ["in z", "end b", "end a", "at 105", "at 205", "end z"]
+    assert ["in z", *late, *rest] == out.items
+
+
+class Forgetful(ab.Operator):
+    """Asks to be woken at a time of the wrong kind, then at one of the right kind."""
+
+    def process(self, visit):
+        self.wake_at(visit.at.timestamp())
+        self.wake_at(visit.at + dt.timedelta(minutes=1))
+        return []
+
+    def on_time(self, time):
+        return [time.minute]
+
+
+@pytest.mark.parametrize("on", ["sequential", "local"])
+def test_a_timer_of_another_kind_than_the_clock_fails_by_itself(on):
+    visits = [Visit(NOON + dt.timedelta(minutes=m)) for m in (0, 10, 20)]
+    lost = []
+    out = ab.from_iterable(visits, Visit).event_time("at").apply(Forgetful).to_list()
+    ab.run(out, on=on, on_error=ab.dead_letter(lost.append))
+
+    assert [1, 11, 21] == out.items
+    assert 3 == len(lost)
+    assert "must be of one kind throughout" in str(lost[0].error)
+
+
+def test_a_time_that_is_none_is_refused_where_it_is_asked_for():
+    class Sleepy(Diary):
+        def process(self, click):
+            self.wake_at("soon")
+            return []
+
+    with pytest.raises(OperatorError, match="must be a finite number, a date or a"):
+        outputs(clicks(1).event_time("ts").apply(Sleepy))
+
+
 def test_an_operator_that_wakes_must_say_what_it_does_then():
     class Mute(ab.Operator):
         def process(self, click):

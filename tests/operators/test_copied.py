@@ -357,7 +357,7 @@ ENGINES = {
     "sequential": lambda sinks: ab.run(*sinks, on="sequential"),
     "local": lambda sinks: ab.run(*sinks, on="local"),
     "local at degree 3": lambda sinks: ab.run(*sinks, on="local", degree=3),
-    "Spark": lambda sinks: run_imitated(2, 7, sinks),
+    "Spark": lambda sinks: run_imitated(sinks, on="spark", degree=2, epoch_items=7),
 }
 CASES = [
     pytest.param(engine, name, marks=pytest.mark.long if number % every else ())

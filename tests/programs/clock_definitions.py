@@ -6,10 +6,10 @@ Nothing here keeps an index or a queue: at each advance everything is looked at.
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 from typing import Any
 
 from anabranch.graph.graph import Op
@@ -28,18 +28,59 @@ from tests.programs.definitions import (
 )
 
 Plain = Callable[[Any, Arrivals], Any]
+MICROSECOND = dt.timedelta(microseconds=1)
+LENGTHS = {"s": dt.timedelta(seconds=1)}  # of the units that generated programs use
+
+
+def number_of(time: Any) -> Any:
+    """Return a time as a number; one of the calendar in microseconds since 1970."""
+    match time:
+        case dt.datetime(tzinfo=None):
+            return (time - dt.datetime.fromisoformat("1970-01-01")) // MICROSECOND
+        case dt.datetime():
+            since = time - dt.datetime.fromisoformat("1970-01-01T00:00:00Z")
+            return since // MICROSECOND
+        case dt.date():
+            return 86_400_000_000 * (time.toordinal() - dt.date(1970, 1, 1).toordinal())
+    return time
+
+
+def length_of(length: Any, unit: str | None = None) -> Any:
+    """Return a length as a number; without a unit it is one of the calendar."""
+    if not isinstance(length, dt.timedelta):
+        return length
+    return length // (MICROSECOND if unit is None else LENGTHS[unit])
+
+
+def time_like(time: Any, number: Any) -> Any:
+    """Return the time of a number, of the same kind as another time."""
+    apart = number - number_of(time)
+    match time:
+        case dt.datetime(tzinfo=None):
+            return time + apart * MICROSECOND
+        case dt.datetime(tzinfo=zone):
+            return (time.astimezone(dt.UTC) + apart * MICROSECOND).astimezone(zone)
+        case dt.date():
+            return time + apart * MICROSECOND
+    return number
+
+
+def by_number(name: str) -> Callable[[Any], Any]:
+    """Return the function that gives an attribute of an item, a time, as a number."""
+    return lambda item: number_of(getattr(item, name))
 
 
 def event_time(kind: EventTime, arrivals: Arrivals) -> Iterator[Output]:
     """The clock before an item is that of the highest time before it."""
-    on = attrgetter(kind.on)
+    on = by_number(kind.on)
+    lateness = length_of(kind.lateness, kind.unit)
     taken: list[Any] = []
     for index, _, item in arrivals:
         if item is WINDOW:
             yield Output(index, item)
         if is_sign(item):
             continue
-        clock = max(taken, default=-math.inf) - kind.lateness
+        clock = max(taken, default=-math.inf) - lateness
         if on(item) < clock:
             assert kind.late in ("drop", "current"), f"{item!r} is late"
             if kind.late == "current":
@@ -47,8 +88,8 @@ def event_time(kind: EventTime, arrivals: Arrivals) -> Iterator[Output]:
             continue
         taken.append(on(item))
         yield Output(index, item)
-        if max(taken) - kind.lateness > clock:
-            yield Output(index, Advance(max(taken) - kind.lateness, "number"))
+        if max(taken) - lateness > clock:
+            yield Output(index, Advance(max(taken) - lateness, "number"))
 
 
 def clocked(op: Op, arrivals: Arrivals, plain: Plain) -> list[Output]:
@@ -101,35 +142,38 @@ Made = Iterator[tuple[Any, Output]]
 
 def _windows(op: Op, kind: Aggregate, arrivals: Arrivals, clocks: list[float]) -> Made:
     window = kind.window
-    every = window.every or window.time
+    length = length_of(window.time, window.unit)
+    every = length_of(window.every or window.time, window.unit)
     held: dict[Any, list[Arrival]] = defaultdict(list)
     for arrival in arrivals:
         index, _, item = arrival
         if is_sign(item):
             continue
         clock = ([-math.inf, *clocks])[index]
-        time = getattr(item, window.on)
+        time = number_of(getattr(item, window.on))
         if (time // every + 1) * every <= clock:
             assert window.late in ("drop", "current"), f"{item!r} is late"
             if window.late == "drop":
                 continue
             end = (clock // every + 1) * every
-            time = max(end - every, end - window.time)
-        for step in range(1, int(window.time // every) + 3):
+            time = max(end - every, end - length)
+        for step in range(1, int(length // every) + 3):
             end = (time // every + step) * every
-            if end - window.time <= time < end:
+            if end - length <= time < end:
                 held[(end, _key(op, item))].append(arrival)
     for (end, key), those in held.items():
         trigger = _trigger(clocks, those[0].index, end)
         items = [arrival.item for arrival in those]
-        made = summarize(kind, items, end - window.time, end)
+        like = getattr(items[0], window.on)
+        bounds = time_like(like, end - length), time_like(like, end)
+        made = summarize(kind, items, *bounds)
         yield (trigger, end, key), Output(trigger, made)
 
 
 def _in_order(kind: InOrder, arrivals: Arrivals, clocks: list[float]) -> Made:
     for index, _, item in arrivals:
         if not is_sign(item):
-            time = max(getattr(item, kind.on), clocks[index])
+            time = max(number_of(getattr(item, kind.on)), clocks[index])
             trigger = _trigger(clocks, index, time)
             yield (trigger, time, index), Output(trigger, item)
 
@@ -137,15 +181,16 @@ def _in_order(kind: InOrder, arrivals: Arrivals, clocks: list[float]) -> Made:
 def _pairs(op: Op, kind: Join, arrivals: Arrivals, clocks: list[float]) -> Made:
     """Each pair, when the later one comes, if the earlier one is still waiting then."""
     found = [arrival for arrival in arrivals if not is_sign(arrival.item)]
-    on = attrgetter(op.timing.on)
+    on = by_number(op.timing.on)
+    within = length_of(kind.within, op.timing.unit)
     for new in found:
         for old in found[: found.index(new)]:
             left, right = (new, old) if new.port == 0 else (old, new)
             if (
                 old.port != new.port
                 and _key(op, old.item) == _key(op, new.item)
-                and abs(on(old.item) - on(new.item)) < kind.within
-                and clocks[new.index] < on(old.item) + kind.within
+                and abs(on(old.item) - on(new.item)) < within
+                and clocks[new.index] < on(old.item) + within
                 and (kind.match is None or kind.match(left.item, right.item))
             ):
                 pair = (left.item, right.item)
@@ -155,13 +200,13 @@ def _pairs(op: Op, kind: Join, arrivals: Arrivals, clocks: list[float]) -> Made:
 
 def _sessions(op: Op, kind: Aggregate, arrivals: Arrivals, clocks: list[float]) -> Made:
     """At each advance the items that hang together are looked for anew."""
-    gap, on = kind.window.gap, kind.window.on
+    gap, on = length_of(kind.window.gap, kind.window.unit), kind.window.on
     held: dict[Any, list[tuple[Any, Any]]] = defaultdict(list)
     end_of_all = [*arrivals, Arrival(len(arrivals), 0, Advance(math.inf, "number"))]
     for index, _, item in end_of_all:
         clock = ([-math.inf, *clocks])[index]
         if not is_sign(item):
-            time = getattr(item, on)
+            time = number_of(getattr(item, on))
             if time + gap <= clock:
                 assert kind.window.late in ("drop", "current"), f"{item!r} is late"
                 if kind.window.late == "drop":
@@ -177,7 +222,9 @@ def _sessions(op: Op, kind: Aggregate, arrivals: Arrivals, clocks: list[float]) 
                 if end <= now:
                     items = [item for _, item in session]
                     start = min(time for time, _ in session)
-                    made = summarize(kind, items, start, end)
+                    like = getattr(items[0], on)
+                    bounds = time_like(like, start), time_like(like, end)
+                    made = summarize(kind, items, *bounds)
                     trigger = END if at_end else index
                     yield (trigger, end, key), Output(trigger, made)
                     for one in session:
@@ -195,50 +242,89 @@ def _hang_together(timed: list[tuple[Any, Any]], gap: Any) -> list[list[Any]]:
 
 
 def _timers(op: Op, kind: Apply, arrivals: Arrivals, clocks: list[float]) -> Made:
+    """At each advance, what is due is looked for among all keys, until nothing is.
+
+    At an item it is looked for among the timers of its key.
+    """
+    forgotten_after = length_of(op.timing.forget_after, op.timing.unit)
+    on = by_number(op.timing.on)
     instances: dict[Any, Any] = {} if op.keyed_by else {(): kind.instance()}
+    last: dict[Any, Any] = {}
     for index, _, item in arrivals:
-        count = 0
-        if not is_sign(item):
+        made: list[Any] = []
+        if item is WINDOW:
+            for key in sorted(instances):
+                made += instances[key].punctuation()
+        elif not is_sign(item):
             key = _key(op, item)
-            own = instances.setdefault(key, kind.instance())
-            for made in list(own.process(item)):
-                yield (index, count), Output(index, made)
-                count += 1
-        for made in _wake(instances, clocks[index]):
-            yield (index, count), Output(index, made)
-            count += 1
-    count = 0
+            if key not in instances:
+                instances[key] = kind.instance()
+            made += instances[key].process(item)
+            if op.keyed_by and forgotten_after is not None:
+                last[key] = max(on(item), last.get(key, -math.inf))
+            made += _wake({key: instances[key]}, clocks[index], {})
+        if isinstance(item, Advance):
+            ends = {key: time + forgotten_after for key, time in last.items()}
+            made += _wake(instances, clocks[index], ends)
+        for key in set(last) - set(instances):
+            del last[key]
+        for count, one in enumerate(made):
+            yield (index, count), Output(index, one)
     for own in instances.values():
-        timers = own.__dict__.get("_timers", {})
-        for time in [time for time, at_end in timers.items() if not at_end]:
-            del timers[time]
-    for made in _wake(instances, math.inf):
-        yield (END, count), Output(END, made)
-        count += 1
+        _drop_timers(own)
+    made = list(_wake(instances, math.inf, {}))
     for key in sorted(instances):
-        for made in instances[key].finish():
-            yield (END, count), Output(END, made)
-            count += 1
+        made += instances[key].finish()
+    for count, one in enumerate(made):
+        yield (END, count), Output(END, one)
 
 
-def _wake(instances: dict[Any, Any], clock: float) -> Iterator[Any]:
+def _wake(instances: dict[Any, Any], clock: float, ends: dict[Any, Any]) -> Iterator[Any]:
+    """Yield what is due up to the clock; a key that has come to its end is removed."""
     while True:
         due = [
-            (time, key)
+            (number_of(time), 0, key, time)
             for key, own in instances.items()
-            for time in own.__dict__.get("_timers", {})
-            if time <= clock
+            for time in _timers_of(own)
+            if number_of(time) <= clock
         ]
+        due += [(end, 1, key, end) for key, end in ends.items() if end <= clock]
         if not due:
             return
-        time, key = min(due)
-        del instances[key]._timers[time]
-        yield from list(instances[key].on_time(time))
+        _, ended, key, time = min(due, key=lambda one: one[:3])
+        own = instances[key]
+        if not ended:
+            yield from _fire(own, time)
+            continue
+        while timers := _timers_of(own):
+            first = min(timers, key=number_of)
+            if timers[first]:
+                yield from _fire(own, first)
+            else:
+                del timers[first]
+        yield from list(own.finish())
+        del instances[key], ends[key]
+
+
+def _fire(own: Any, time: Any) -> list[Any]:
+    del _timers_of(own)[time]
+    return list(own.on_time(time))
+
+
+def _timers_of(own: Any) -> dict[Any, bool]:
+    return own.__dict__.setdefault("_timers", {})
+
+
+def _drop_timers(own: Any) -> None:
+    """Remove the timers that are not to fire at the end."""
+    for time in [time for time, at_end in _timers_of(own).items() if not at_end]:
+        del _timers_of(own)[time]
 
 
 def _lives(op: Op, arrivals: Arrivals, clocks: list[float], plain: Plain) -> Made:
     """A key lives from an item of it to the advance that makes it old, then anew."""
-    after, on = op.timing.forget_after, attrgetter(op.timing.on)
+    after = length_of(op.timing.forget_after, op.timing.unit)
+    on = by_number(op.timing.on)
     if after is None or not op.keyed_by:
         for count, output in enumerate(plain(op.kind, arrivals)):
             yield (output.trigger, count), output

@@ -1,12 +1,19 @@
-"""Compare engines on many generated programs that part and meet:
+"""Compare engines on many generated programs, in one process:
 
     python -m tests.programs.compare local 10000
     python -m tests.programs.compare spark 1000 --first 500
     python -m tests.programs.compare imitation 1000
+    python -m tests.programs.compare local 5000 --of timed
+    python -m tests.programs.compare meaning 5000 --of timed
 
-Each program runs on local at degrees 1 to 4. On Spark it runs at one of the degrees 1 to
+`--of` says which programs: `graphs`, that part and meet; `timed`, with clocks and what
+follows them, out of order; `fragile`, with clocks and operators that refuse items; `any`,
+of all steps. Each runs on local at degrees 1 to 4, or with `--one` at one of them by turns.
+On Spark it runs at one of the degrees 1 to
 3 with epochs of 1, 7 or 100 items; nine programs in a row have all nine pairs. The imitation
-of Spark in this process runs the same, without a JVM. Each program
+of Spark in this process runs the same, without a JVM. `resumed` is the imitation with a
+checkpoint: each job is cut off before its third epoch and goes on at another degree.
+`meaning` is the second implementation of the semantics, `breadth_first`. Each program
 that differs is printed with its seed; the exit status is 1 if there is any.
 """
 
@@ -24,54 +31,123 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import anabranch as ab
+from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.session import open_session
-from anabranch.language.drafts import Result
+from anabranch.language.drafts import Result, build_graph
 from tests.engines.spark.imitation import Cluster, imitated, undisturbed
-from tests.programs.generate import assert_same, program
+from tests.programs.breadth_first import run_breadth_first
+from tests.programs.generate import (
+    Program,
+    first_difference,
+    program,
+    run_sequential,
+)
 
 LOCAL_DEGREES = (1, 2, 3, 4)
 SPARK_DEGREES = (1, 2, 3)
 SPARK_EPOCHS = (1, 7, 100)
+PROGRAMS = {
+    "graphs": {"graphs": True},
+    "timed": {"timed": True},
+    "fragile": {"timed": True, "failing": True},
+    "any": {},
+}
 
-Run = Callable[[list[Result]], object]
+Run = Callable[[list[Result]], list[list[object]]]
 
 
-def runs_of(engine: str, seed: int) -> Iterator[tuple[str, Run]]:
+def runs_of(
+    engine: str, seed: int, one: bool, generated: Program
+) -> Iterator[tuple[str, Run]]:
     """Return the ways in which the program of a seed runs, each with its name."""
-    if engine == "local":
-        for degree in LOCAL_DEGREES:
-            yield f"degree {degree}", partial(run_local, degree)
+    options = {"on_error": "skip"} if generated.failing else {}
+    if engine == "meaning":
+        yield "breadth first", run_by_meaning
         return
-    degree = SPARK_DEGREES[seed % 3]
-    items = SPARK_EPOCHS[seed // 3 % 3]
-    run = run_spark if engine == "spark" else run_imitated
-    yield f"degree {degree}, epochs of {items}", partial(run, degree, items)
+    if engine == "local":
+        for degree in LOCAL_DEGREES[seed % 4 :][:1] if one else LOCAL_DEGREES:
+            local = {"on": "local", "degree": degree, **options}
+            yield f"degree {degree}", partial(run_on, **local)
+        return
+    degree, items = SPARK_DEGREES[seed % 3], SPARK_EPOCHS[seed // 3 % 3]
+    spark = {"on": "spark", "degree": degree, "epoch_items": items, **options}
+    name = f"degree {degree}, epochs of {items}"
+    if engine == "resumed":
+        yield name, partial(run_resumed, generated.build(), **spark)
+    else:
+        yield name, partial(run_on if engine == "spark" else run_imitated, **spark)
 
 
-def run_local(degree: int, sinks: list[Result]) -> None:
-    ab.run(*sinks, on="local", degree=degree)
+def run_by_meaning(sinks: list[Result]) -> list[list[object]]:
+    return list(run_breadth_first(build_graph(sinks)).values())
 
 
-def run_spark(degree: int, items: int, sinks: list[Result]) -> None:
-    ab.run(*sinks, on="spark", degree=degree, epoch_items=items)
+def run_on(sinks: list[Result], **options: object) -> list[list[object]]:
+    ab.run(*sinks, **options)
+    return [sink.items for sink in sinks]
 
 
-def run_imitated(degree: int, items: int, sinks: list[Result]) -> None:
+def run_imitated(sinks: list[Result], **options: object) -> list[list[object]]:
     with (
         TemporaryDirectory() as folder,
         imitated(pytest.MonkeyPatch(), Cluster(undisturbed), Path(folder)),
     ):
-        run_spark(degree, items, sinks)
+        return run_on(sinks, **options)
 
 
-def compare(engine: str, seed: int) -> list[str]:
+class CutOffError(Exception):
+    """Ends a run between two epochs."""
+
+
+def run_resumed(
+    before: list[Result], sinks: list[Result], *, degree: int, **options: object
+) -> list[list[object]]:
+    """Return what two runs give together, the first of which is cut off."""
+    run_epoch = Epochs.run
+
+    def run_until_cut_off(epochs: Epochs, pieces: object) -> None:
+        if epochs.stamp.epoch == 2:
+            raise CutOffError
+        run_epoch(epochs, pieces)
+
+    with (
+        TemporaryDirectory() as folder,
+        imitated(pytest.MonkeyPatch(), Cluster(undisturbed), Path(folder)),
+    ):
+        options["checkpoint"] = Path(folder) / "checkpoint"
+        Epochs.run = run_until_cut_off
+        try:
+            return run_on(before, degree=degree, **options)
+        except CutOffError:
+            Epochs.run = run_epoch
+            rest = run_on(sinks, degree=degree % 3 + 1, **options)
+        finally:
+            Epochs.run = run_epoch
+    # a job that was cut off does not show its items, but its lists have them
+    early = [one.draft.kind.items for one in before]
+    return [one + two for one, two in zip(early, rest, strict=True)]
+
+
+def compare(engine: str, seed: int, of: str = "graphs", one: bool = False) -> list[str]:
     """Return how an engine differs from the sequential one on the program of a seed."""
     found = []
-    for name, run in runs_of(engine, seed):
+    generated = program(seed, **PROGRAMS[of])
+    try:
+        wanted = run_sequential(generated)
+    except Exception:  # noqa: BLE001 - a program that is no good
+        return [f"seed {seed}, sequential\n{traceback.format_exc()}\n{generated}"]
+    for name, run in runs_of(engine, seed, one, generated):
+        why = ""
         try:
-            assert_same(program(seed, graphs=True), run)
+            given = run(generated.build())
         except Exception:  # noqa: BLE001 - whatever it is, it is a difference
-            found.append(f"seed {seed}, {name}\n{traceback.format_exc()}")
+            why = traceback.format_exc()
+        else:
+            for number, (left, right) in enumerate(zip(wanted, given, strict=True)):
+                difference = first_difference(left, right)
+                why += f"sinks[{number}]: {difference}\n" if difference else ""
+        if why:
+            found.append(f"seed {seed}, {name}\n{why}\n{generated}")
     return found
 
 
@@ -83,15 +159,18 @@ def tell(text: str) -> None:
 def main() -> int:
     """Compare the programs that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("engine", choices=("local", "spark", "imitation"))
+    engines = ("local", "spark", "imitation", "resumed", "meaning")
+    parser.add_argument("engine", choices=engines)
     parser.add_argument("programs", type=int)
     parser.add_argument("--first", type=int, default=0, help="seed of the first one")
+    parser.add_argument("--of", choices=PROGRAMS, default="graphs", help="which programs")
+    parser.add_argument("--one", action="store_true", help="one degree of local each")
     asked = parser.parse_args()
     session = open_session("local[2]") if asked.engine == "spark" else None
     began_s, differ = time.monotonic(), 0
     seeds = range(asked.first, asked.first + asked.programs)
     for done, seed in enumerate(seeds, start=1):
-        found = compare(asked.engine, seed)
+        found = compare(asked.engine, seed, asked.of, asked.one)
         differ += bool(found)
         if found:
             tell("\n".join(found))

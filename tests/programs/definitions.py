@@ -198,14 +198,18 @@ def join(kind: Join, arrivals: Arrivals) -> Outputs:
     found = items_of(arrivals)
     windows = (kind.left_window, kind.right_window)
     for place, new in enumerate(found):
+        pairs = []
         for old_place, old in enumerate(found[:place]):
             since = found[old_place + 1 : place + 1]
             if old.port == new.port or not _is_held(windows[old.port], old, since):
                 continue
             left, right = (new, old) if new.port == 0 else (old, new)
             if kind.match is None or kind.match(left.item, right.item):
-                pair = (left.item, right.item)
-                yield Output(new.index, pair if kind.into is None else kind.into(*pair))
+                pairs.append((left.item, right.item))
+        if not pairs and new.port == 0:
+            pairs = [(new.item, other) for other in kind.default]
+        for pair in pairs:
+            yield Output(new.index, pair if kind.into is None else kind.into(*pair))
 
 
 def _is_held(window: Window, old: Arrival, since: Arrivals) -> bool:

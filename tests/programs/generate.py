@@ -24,7 +24,7 @@ from anabranch.language.drafts import Result, build_graph
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import policy
 from tests.programs.steps import FRAGILE, GRAPHS, PARTING, STEPS
-from tests.programs.timed_steps import TIMED
+from tests.programs.timed_steps import FRAGILE_TIMED, TIMED
 from tests.programs.writer import Var, Writer
 
 HEADER = """\
@@ -85,6 +85,7 @@ def write(
     """Write a program: up to three sources, a dozen steps, and sinks at the ends."""
     w = Writer(rng)
     steps = {**STEPS, **(FRAGILE if failing else {}), **(TIMED if timed else {})}
+    steps |= FRAGILE_TIMED if failing and timed else {}
     steps |= PARTING if graphs else {}
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         _source(w)

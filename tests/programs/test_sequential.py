@@ -60,4 +60,13 @@ def test_position_order_is_depth_first_order_where_streams_part_and_meet(start):
 
 
 def test_a_punctuation_passes_a_clock():
-    assert_both_agree(program(10223, timed=True))
+    text = """
+import anabranch as ab
+from tests.programs.functions import *
+from tests.programs.timed import *
+
+s1 = ab.from_iterable(events(145, 30), Event).punctuate(outside)
+s2 = s1.map(jump).event_time("ts").map(rekey).key_by("key", half).apply(Echoes)
+sinks = [s2.apply(Sheaves).to_list()]
+"""
+    assert_both_agree(Program(text))

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterator
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
 import anabranch as ab
+from tests.programs.fragile import refuse
 from tests.programs.functions import PRIME, Event
 
 
@@ -68,3 +74,110 @@ class Echoes(ab.Operator):
     def finish(self):
         if self.latest is not None:
             yield self.latest
+
+
+class DatedAlarm(ab.Operator):
+    """Tells, some units of time after each event, how many there were."""
+
+    def __init__(self, unit: dt.timedelta) -> None:
+        self.unit = unit
+        self.n = 0
+
+    def process(self, e):
+        self.n += 1
+        self.wake_at(e.at + 4 * self.unit)
+        self.wake_at(e.at + 9 * self.unit, at_end=False)
+        self.key = e.key
+        return []
+
+    def on_time(self, time):
+        yield Moment(time, self.key, 0, self.n)
+
+
+class FragileAlarm(ab.Operator):
+    """Refuses some events and some of its own times."""
+
+    def setup(self) -> None:
+        self.n = 0
+        self.latest = Event(0, "none", 0, 0)
+
+    def process(self, e: Event) -> Iterator[Event]:
+        self.n += 1
+        self.latest = e
+        self.wake_at(e.ts + 4)
+        refuse(e)
+        yield e
+
+    def on_time(self, time: int) -> Iterator[Event]:
+        refuse(self.latest)
+        yield self.latest._replace(ts=time, value=self.n)
+
+
+# ---------------------------------------------------------------- times of the calendar
+
+SECOND, DAY = dt.timedelta(seconds=1), dt.timedelta(days=1)
+BERLIN = ZoneInfo("Europe/Berlin")
+# The last 200 seconds of summer time, and of a year: events go beyond.
+AUTUMN = dt.datetime(2026, 10, 25, 0, 56, 40, tzinfo=dt.UTC)
+NEW_YEAR = dt.datetime(1969, 12, 31, 23, 59, 20)  # noqa: DTZ001 - times without a zone
+
+
+class Moment(NamedTuple):
+    at: dt.datetime
+    key: str
+    zone: int
+    value: int
+
+
+class Day(NamedTuple):
+    at: dt.date
+    key: str
+    zone: int
+    value: int
+
+
+def dated(e: Event) -> Moment:
+    return Moment(AUTUMN + e.ts * SECOND, e.key, e.zone, e.value)
+
+
+def zoned(e: Event) -> Moment:
+    return Moment((AUTUMN + e.ts * SECOND).astimezone(BERLIN), e.key, e.zone, e.value)
+
+
+def unzoned(e):
+    return Moment(NEW_YEAR + e.ts * SECOND, e.key, e.zone, e.value)
+
+
+def by_day(e: Event) -> Day:
+    return Day(dt.date(1969, 12, 20) + e.ts * DAY, e.key, e.zone, e.value)
+
+
+def undated(m) -> Event:
+    """Give an event that tells times of the calendar apart."""
+    at = m.at
+    mark = at.toordinal()
+    if isinstance(at, dt.datetime):
+        mark += at.hour * 3600 + at.minute * 60 + at.second
+    return Event(mark % PRIME, m.key, m.zone % 3, m.value % PRIME)
+
+
+def mark_moments(moments):
+    mark = 0
+    for m in moments:
+        mark = (mark * 31 + undated(m).ts + m.value) % PRIME
+    return moments[-1]._replace(zone=len(moments) % 3, value=mark)
+
+
+def number_moment(n, m):
+    return n + 1, m._replace(value=n)
+
+
+def pair_moments(left, right):
+    return left._replace(value=(left.value * 2 + right.value) % PRIME)
+
+
+# ---------------------------------------------------------------- the latest of a stream
+
+
+def pair_or_none(e: Event, other: Event | None) -> Event:
+    return e._replace(value=-1 if other is None else (e.value + other.ts) % PRIME)

@@ -111,7 +111,7 @@ def measure(value: Any, scale: Scale, on: str) -> Any:
     if scale == "number" and not isinstance(value, dt.date):
         return _number(value, on)
     if scale_of(value) != scale:
-        raise TypeError(_describe_mixture(value, scale, on))
+        raise TypeError(describe_mixture(value, scale, on))
     match scale:
         case "date":
             return (value - _FIRST_DAY) // _MICROSECOND
@@ -134,11 +134,13 @@ def _number(value: Any, on: str) -> Any:
     raise TypeError(msg)
 
 
-def _describe_mixture(value: Any, scale: Scale, on: str) -> str:
+def describe_mixture(value: Any, scale: Scale, on: str) -> str:
+    """Return the error text for a time that is not on the scale of the others."""
+    zones = not isinstance(scale, str) and isinstance(value, dt.datetime)
+    advice = "for example with astimezone(datetime.UTC)" if zones else "to one kind"
     return (
         f"{on!r} must be of one kind throughout, {describe_scale(scale)}; got {value!r}, "
-        f"{describe_scale(scale_of(value))}; map the items first, for example with "
-        f"astimezone(datetime.UTC)"
+        f"{describe_scale(scale_of(value))}; convert the times first, {advice}"
     )
 
 

@@ -18,6 +18,7 @@ from anabranch.graph.kind import (
     keep_by_key,
     keep_one_state,
 )
+from anabranch.operators.clock import measure, scale_of
 from anabranch.operators.copied import copy_output
 from anabranch.operators.kernel import Kernel, Outputs, State
 from anabranch.operators.stateless import describe_function, finite
@@ -68,11 +69,13 @@ class Operator:
         it.
 
         With `at_end=False` it is not called if the stream ends earlier. Requesting a
-        time twice has no further effect, except that the last `at_end` counts.
+        time twice has no further effect, except that the last `at_end` counts. A time of
+        another kind than the clock's is a failure.
         """
         if type(self).on_time is Operator.on_time:
             msg = f"{type(self).__name__} must define on_time(self, time) to be woken"
             raise TypeError(msg)
+        measure(time, scale_of(time), "wake_at(time)")
         timers_of(self)[time] = at_end
 
 

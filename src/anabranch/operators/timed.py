@@ -18,6 +18,7 @@ from anabranch.operators.clock import (
     InOrder,
     Scale,
     Timing,
+    describe_mixture,
     measure,
     restore,
     scale_of,
@@ -105,30 +106,42 @@ class OperatorTimed(PlainTimed):
         self._collect = kernel.collect
 
     def find_due(self, state: Operator, scale: Scale) -> Any | None:
-        return min(_measure_all(timers_of(state), scale), default=None)
+        return min((at for at, _ in _measure_timers(state, scale)), default=None)
 
     def fire(self, state: Operator, time: Any, scale: Scale) -> Outputs:
-        value = _measure_all(timers_of(state), scale)[time]
-        del timers_of(state)[value]
+        value = self._take_timer(state, time, scale)[0]
+        if time == AT_ONCE:
+            raise TypeError(describe_mixture(value, scale, "wake_at(time)"))
         return self._collect(state.on_time(value), state.on_time)
 
     def fires_at_end(self, state: Operator, time: Any, scale: Scale) -> bool:
+        value, at_end = self._take_timer(state, time, scale)
+        if at_end or time == AT_ONCE:
+            timers_of(state)[value] = at_end
+            return True
+        return False
+
+    def _take_timer(self, state: Operator, time: Any, scale: Scale) -> tuple[Any, bool]:
         timers = timers_of(state)
-        value = _measure_all(timers, scale)[time]
-        if not timers[value]:
-            del timers[value]
-            return False
-        return True
+        value = next(x for at, x in _measure_timers(state, scale) if at == time)
+        return value, timers.pop(value)
 
 
-def _measure_all(timers: dict[Any, bool], scale: Scale) -> dict[Any, Any]:
-    """Return the times of timers as given, by number.
+AT_ONCE = float("-inf")  # when a timer fails whose time is of another kind
 
-    Before the clock has set its scale, the times define it.
+
+def _measure_timers(operator: Operator, scale: Scale) -> list[tuple[Any, Any]]:
+    """Return the times of an operator's timers: as numbers, and as given.
+
+    Before the clock has set its scale, the first of them defines it.
     """
+    timers = timers_of(operator)
     if scale is None:
         scale = scale_of(next(iter(timers), 0))
-    return {measure(value, scale, "the time of wake_at"): value for value in timers}
+    return [
+        (measure(value, scale, "") if scale_of(value) == scale else AT_ONCE, value)
+        for value in timers
+    ]
 
 
 class ItemsInOrder(Timed):

@@ -136,7 +136,7 @@ class ClockedKernel(Kernel):
             self._note_age(state, key, item)
         due = self._put_in_queue(state, key)
         if due is not None and clock is not None and due <= clock:
-            outputs = [*outputs, *self._all_due(state, clock)]
+            outputs = [*outputs, *self._fire_past(state, key)]
         return outputs
 
     def _find_scale(self, state: State, item: Any) -> Scale:
@@ -269,8 +269,20 @@ class ClockedKernel(Kernel):
         finally:
             self._put_in_queue(state, key)
 
-    def _all_due(self, state: State, clock: Any) -> list[Any]:
-        return [output for turn in self._turns(state, clock) for output in turn.run()]
+    def _fire_past(self, state: State, key: Any) -> list[Any]:
+        """Return the outputs of the turns of a key that an item makes due at once.
+
+        Other keys wait for the next advance: they may be in other replicas.
+        """
+        own, scale, clock = state["keys"][key], state["scale"], state["reached"]
+        outputs: list[Any] = []
+        try:
+            while (due := self.timed.find_due(own, scale)) is not None and due <= clock:
+                outputs += self.timed.fire(own, due, scale)
+        finally:
+            state["due"].pop(key, None)
+            self._put_in_queue(state, key)
+        return outputs
 
     def _endings_of(self, state: State, key: Any) -> Iterator[Callable[[], Outputs]]:
         """Yield the remaining calls for a key: its turns by time, then its end."""

@@ -28,7 +28,7 @@ from tests.programs.functions import (
 from tests.programs.generate import assert_same, program
 from tests.programs.timed import SHIFTS, shake, shift_by
 
-LONG = (1002, 1016, 1023, 1028, 1030, 1053)  # programs of five epochs, mostly clocked
+LONG = (1002, 1010, 1018, 1031, 1037, 1043)  # programs of five epochs, mostly clocked
 
 
 class CutOffError(Exception):
