@@ -248,19 +248,24 @@ class Closing(ab.Operator):
         self.ends: list[tuple[int, int]] = []
         self.open: dict[int, Auction] = {}
         self.best: dict[int, float] = {}
+        self.early: dict[int, float] = {}  # bids of this moment, before their auction
 
     def process(self, event: Event) -> Iterator[Sold]:
         """Close what is over at the time of the event; then take the event in."""
         check_order(self.latest, event)
-        self.latest = event.ts
+        if event.ts != self.latest:
+            self.latest = event.ts
+            self.early.clear()
         while self.ends and self.ends[0][0] < event.ts:
             yield from self.close(*heapq.heappop(self.ends))
         if event.type == "auction":
             self.open[event.id] = auction(event)
             heapq.heappush(self.ends, (event.expires, event.id))
-        elif event.type == "bid" and event.auction in self.open:
-            before = self.best.get(event.auction, 0)
-            self.best[event.auction] = max(before, event.price)
+            if event.id in self.early:
+                self.best[event.id] = self.early.pop(event.id)
+        elif event.type == "bid":
+            known = self.best if event.auction in self.open else self.early
+            known[event.auction] = max(known.get(event.auction, 0), event.price)
 
     def close(self, closed: int, number: int) -> Iterator[Sold]:
         """Yield an auction that is over, if there was a bid."""

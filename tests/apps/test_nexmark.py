@@ -132,6 +132,23 @@ def test_answers_for_the_sample_are_those_from_lists(nexmark, sample):
     assert_right(sinks, Answers(sample))
 
 
+@pytest.mark.parametrize("app", ["nexmark", "nexmark_clock"])
+def test_a_bid_may_come_before_its_auction_at_the_same_time(app, tmp_path):
+    auction = {"type": "auction", "id": 7, "seller": 1, "category": 10, "expires": 20}
+    bids = [(3, 90), (5, 40), (5, 30)]  # the first is before the auction's time
+    events = [
+        {"ts": ts, "type": "bid", "auction": 7, "bidder": 2, "price": price}
+        for ts, price in bids
+    ]
+    path = write_events(tmp_path, [*events, {"ts": 5, **auction}])
+    made = load_app(app)
+    sink = made.q4(made.open_house(path))
+
+    ab.run(sink, on="sequential")
+
+    assert [(10, 40)] == [tuple(row) for row in sink.items]
+
+
 @pytest.mark.spark
 def test_answers_on_spark_are_those_from_lists(nexmark, sample):
     """

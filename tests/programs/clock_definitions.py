@@ -279,7 +279,9 @@ def _timers(op: Op, kind: Apply, arrivals: Arrivals, clocks: list[float]) -> Mad
         yield (END, count), Output(END, one)
 
 
-def _wake(instances: dict[Any, Any], clock: float, ends: dict[Any, Any]) -> Iterator[Any]:
+def _wake(
+    instances: dict[Any, Any], clock: float, ends: dict[Any, Any]
+) -> Iterator[Any]:
     """Yield what is due up to the clock; a key that has come to its end is removed."""
     while True:
         due = [

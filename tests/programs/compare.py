@@ -163,7 +163,9 @@ def main() -> int:
     parser.add_argument("engine", choices=engines)
     parser.add_argument("programs", type=int)
     parser.add_argument("--first", type=int, default=0, help="seed of the first one")
-    parser.add_argument("--of", choices=PROGRAMS, default="graphs", help="which programs")
+    parser.add_argument(
+        "--of", choices=PROGRAMS, default="graphs", help="which programs"
+    )
     parser.add_argument("--one", action="store_true", help="one degree of local each")
     asked = parser.parse_args()
     session = open_session("local[2]") if asked.engine == "spark" else None
