@@ -246,37 +246,41 @@ def _timers(op: Op, kind: Apply, arrivals: Arrivals, clocks: list[float]) -> Mad
 
     At an item it is looked for among the timers of its key.
     """
-    forgotten_after = length_of(op.timing.forget_after, op.timing.unit)
-    on = by_number(op.timing.on)
+    after = length_of(op.timing.forget_after, op.timing.unit)
     instances: dict[Any, Any] = {} if op.keyed_by else {(): kind.instance()}
     last: dict[Any, Any] = {}
     for index, _, item in arrivals:
         made: list[Any] = []
-        if item is WINDOW:
+        if isinstance(item, Advance):
+            ends = {key: time + after for key, time in last.items()}
+            made += _wake(instances, clocks[index], ends)
+            last = {key: time for key, time in last.items() if key in instances}
+        elif item is WINDOW:
             for key in sorted(instances):
                 made += instances[key].punctuation()
-        elif not is_sign(item):
+        else:
             key = _key(op, item)
             if key not in instances:
                 instances[key] = kind.instance()
             made += instances[key].process(item)
-            if op.keyed_by and forgotten_after is not None:
-                last[key] = max(on(item), last.get(key, -math.inf))
             made += _wake({key: instances[key]}, clocks[index], {})
-        if isinstance(item, Advance):
-            ends = {key: time + forgotten_after for key, time in last.items()}
-            made += _wake(instances, clocks[index], ends)
-        for key in set(last) - set(instances):
-            del last[key]
+            if op.keyed_by and after is not None:
+                time = number_of(getattr(item, op.timing.on))
+                last[key] = max(time, last.get(key, time))
         for count, one in enumerate(made):
             yield (index, count), Output(index, one)
-    for own in instances.values():
-        _drop_timers(own)
-    made = list(_wake(instances, math.inf, {}))
-    for key in sorted(instances):
-        made += instances[key].finish()
-    for count, one in enumerate(made):
+    for count, one in enumerate(_at_end(instances)):
         yield (END, count), Output(END, one)
+
+
+def _at_end(instances: dict[Any, Any]) -> Iterator[Any]:
+    """Yield what the timers that are left give, and then each key."""
+    for own in instances.values():
+        for time in [time for time, at_end in _timers_of(own).items() if not at_end]:
+            del _timers_of(own)[time]
+    yield from _wake(instances, math.inf, {})
+    for key in sorted(instances):
+        yield from instances[key].finish()
 
 
 def _wake(
@@ -315,12 +319,6 @@ def _fire(own: Any, time: Any) -> list[Any]:
 
 def _timers_of(own: Any) -> dict[Any, bool]:
     return own.__dict__.setdefault("_timers", {})
-
-
-def _drop_timers(own: Any) -> None:
-    """Remove the timers that are not to fire at the end."""
-    for time in [time for time, at_end in _timers_of(own).items() if not at_end]:
-        del _timers_of(own)[time]
 
 
 def _lives(op: Op, arrivals: Arrivals, clocks: list[float], plain: Plain) -> Made:
