@@ -70,6 +70,10 @@ RUNS = (
     Run("spark/latency", quick=("--runs", "1", "--seconds", "4")),
     Run("spark/state", quick=("--runs", "2", "--touched", "500", "--epochs", "20")),
     Run("spark/recovery", quick=("--keys", "20000", "--runs", "2")),
+    *(
+        Run("spark/event_time", (part,), (part, "--runs", "2"))
+        for part in ("clock", "closing", "forgetting")
+    ),
     Run("checkpoint/kill", quick=("--points", "5")),
     Run("checkpoint/recovery", quick=("--keys", "20000", "--epochs", "3")),
     Run(

@@ -17,11 +17,11 @@ import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import anabranch as ab
 from anabranch.engines.spark.session import open_session
-from bench.harness.timing import claim, interleaved, ratio, report, sized
+from bench.harness.timing import Claim, claim, interleaved, ratio, report, sized
 from bench.spark.state import workers_mib
 
 CLOCK, CLOSING, FLAT = 1.15, 1.5, 1.2
@@ -42,7 +42,8 @@ def spread(events: list[Event]) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", nargs="*", default=["clock", "closing", "forgetting"])
+    parts = ["clock", "closing", "forgetting"]
+    parser.add_argument("what", nargs="*", default=parts, help=", ".join(parts))
     parser.add_argument("--on", default="spark", help="of clock alone")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--items", type=int, default=sized(1_000_000, 20_000))
@@ -51,36 +52,55 @@ def main() -> None:
     given = parser.parse_args()
     if given.on == "spark" or {"closing", "forgetting"} & {*given.what}:
         open_session("local[2]")
+    measures = {"clock": measure_clock, "closing": measure_closing}
+    measures["forgetting"] = measure_forgetting
+    for what in given.what:
+        results, claims = measures[what](given)
+        name = "event_time" if what == "clock" else what
+        report(name, results, claims=claims)
+
+
+Measured: TypeAlias = tuple[dict[str, Any], list[Claim]]
+
+
+def measure_clock(given: argparse.Namespace) -> Measured:
+    """Return how much longer windows take with a clock."""
     results: dict[str, Any] = {}
     claims = []
-    if "clock" in given.what:
-        for how in ("function", "columns"):
-            sides = {
-                name: partial(run_windows, given.items, how, given.on, clock=clock)
-                for name, clock in (("with", True), ("without", False))
-            }
-            times = interleaved(sides, repetitions=given.runs)
-            found = ratio(times["with"], times["without"])
-            what = f"{how}: windows with a clock over without, {given.on}"
-            results[what] = found
-            claims.append(claim(what, found, at_most=CLOCK))
-    if "closing" in given.what:
-        few = given.keys // GROUPS
-        spent: dict[int, list[float]] = {few: [], given.keys: []}
-        for _ in range(given.runs):
-            for keys, found_s in spent.items():
-                found_s.append(close_windows(keys, given.keys))
-        found = ratio(spent[given.keys], spent[few])
-        what = f"{given.keys:,} keys over {few:,}, {few:,} windows close in an epoch"
-        results |= {what: found, "ms an epoch": {k: _ms(s) for k, s in spent.items()}}
-        claims.append(claim(what, found, at_most=CLOSING))
-    if "forgetting" in given.what:
-        held = forget_keys(given.epochs)
-        results |= held
-        for what, (early, late) in held.items():
-            grown = ratio([late], [max(early, 1)])
-            claims.append(claim(f"{what}: last over early", grown, at_most=FLAT))
-    report("event_time", results, claims=claims)
+    for how in ("function", "columns"):
+        sides = {
+            name: partial(run_windows, given.items, how, given.on, clock=clock)
+            for name, clock in (("with", True), ("without", False))
+        }
+        times = interleaved(sides, repetitions=given.runs)
+        found = ratio(times["with"], times["without"])
+        what = f"{how}: windows with a clock over without, {given.on}"
+        results[what] = found
+        claims.append(claim(what, found, at_most=CLOCK))
+    return results, claims
+
+
+def measure_closing(given: argparse.Namespace) -> Measured:
+    """Return how much longer epochs take that close windows of many keys."""
+    few = given.keys // GROUPS
+    spent: dict[int, list[float]] = {few: [], given.keys: []}
+    for _ in range(given.runs):
+        for keys, found_s in spent.items():
+            found_s.append(close_windows(keys, given.keys))
+    found = ratio(spent[given.keys], spent[few])
+    what = f"{given.keys:,} keys over {few:,}, {few:,} windows close in an epoch"
+    results = {what: found, "ms an epoch": {k: _ms(s) for k, s in spent.items()}}
+    return results, [claim(what, found, at_most=CLOSING)]
+
+
+def measure_forgetting(given: argparse.Namespace) -> Measured:
+    """Return how much more workers and checkpoint hold after many epochs."""
+    held = forget_keys(given.epochs)
+    claims = [
+        claim(f"{what}: last over early", ratio([late], [max(early, 1)]), at_most=FLAT)
+        for what, (early, late) in held.items()
+    ]
+    return dict(held), claims
 
 
 def _ms(seconds: list[float]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -75,14 +76,31 @@ class Operator:
         if type(self).on_time is Operator.on_time:
             msg = f"{type(self).__name__} must define on_time(self, time) to be woken"
             raise TypeError(msg)
-        measure(time, scale_of(time), "wake_at(time)")
-        timers_of(self)[time] = at_end
+        scale = scale_of(time)
+        number = measure(time, scale, "wake_at(time)")
+        queue, timers = timer_queue_of(self), timers_of(self)
+        if time not in timers:
+            heapq.heappush(queue, (number, str(scale), time))
+        timers[time] = at_end
 
 
 def timers_of(operator: Operator) -> dict[Any, bool]:
     """Return the times at which an operator is to be woken; True: at the end too."""
     timers: dict[Any, bool] = operator.__dict__.setdefault("_timers", {})
     return timers
+
+
+def timer_queue_of(operator: Operator) -> list[tuple[Any, str, Any]]:
+    """Return a heap of the same times: the number, the scale and the time itself.
+
+    States of older checkpoints do not have it.
+    """
+    queue: list[tuple[Any, str, Any]] | None = operator.__dict__.get("_timer_queue")
+    if queue is None:
+        scales = ((time, scale_of(time)) for time in timers_of(operator))
+        queue = sorted((measure(t, scale, ""), str(scale), t) for t, scale in scales)
+        operator.__dict__["_timer_queue"] = queue
+    return queue
 
 
 @dataclass(frozen=True, eq=False)

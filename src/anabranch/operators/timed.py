@@ -24,7 +24,12 @@ from anabranch.operators.clock import (
     scale_of,
     span_on,
 )
-from anabranch.operators.custom import ApplyKernel, Operator, timers_of
+from anabranch.operators.custom import (
+    ApplyKernel,
+    Operator,
+    timer_queue_of,
+    timers_of,
+)
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.join import LEFT, Join, make_pairs
 from anabranch.operators.kernel import Kernel, Outputs, State
@@ -106,42 +111,33 @@ class OperatorTimed(PlainTimed):
         self._collect = kernel.collect
 
     def find_due(self, state: Operator, scale: Scale) -> Any | None:
-        return min((at for at, _ in _measure_timers(state, scale)), default=None)
+        queue = timer_queue_of(state)
+        if not queue:
+            return None
+        number, _, value = queue[0]
+        return number if scale is None or scale_of(value) == scale else AT_ONCE
 
     def fire(self, state: Operator, time: Any, scale: Scale) -> Outputs:
-        value = self._take_timer(state, time, scale)[0]
+        value = _drop_timer(state)
         if time == AT_ONCE:
             raise TypeError(describe_mixture(value, scale, "wake_at(time)"))
         return self._collect(state.on_time(value), state.on_time)
 
     def fires_at_end(self, state: Operator, time: Any, scale: Scale) -> bool:
-        value, at_end = self._take_timer(state, time, scale)
-        if at_end or time == AT_ONCE:
-            timers_of(state)[value] = at_end
+        if time == AT_ONCE or timers_of(state)[timer_queue_of(state)[0][2]]:
             return True
+        _drop_timer(state)
         return False
-
-    def _take_timer(self, state: Operator, time: Any, scale: Scale) -> tuple[Any, bool]:
-        timers = timers_of(state)
-        value = next(x for at, x in _measure_timers(state, scale) if at == time)
-        return value, timers.pop(value)
 
 
 AT_ONCE = float("-inf")  # when a timer fails whose time is of another kind
 
 
-def _measure_timers(operator: Operator, scale: Scale) -> list[tuple[Any, Any]]:
-    """Return the times of an operator's timers: as numbers, and as given.
-
-    Before the clock has set its scale, the first of them defines it.
-    """
-    timers = timers_of(operator)
-    if scale is None:
-        scale = scale_of(next(iter(timers), 0))
-    return [
-        (measure(value, scale, "") if scale_of(value) == scale else AT_ONCE, value)
-        for value in timers
-    ]
+def _drop_timer(operator: Operator) -> Any:
+    """Remove the earliest timer of an operator and return its time."""
+    value = heapq.heappop(timer_queue_of(operator))[2]
+    del timers_of(operator)[value]
+    return value
 
 
 class ItemsInOrder(Timed):
