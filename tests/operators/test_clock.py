@@ -196,6 +196,14 @@ def test_sessions_without_a_clock_are_refused():
         ab.run(out, on="sequential")
 
 
+def test_a_session_behind_clocks_of_several_attributes_is_refused_with_the_reason():
+    both = ab.union(clicks(1).event_time("ts"), clicks(1).event_time("real"))
+    out = both.window(gap=5, on="ts").aggregate(len).to_list()
+
+    with pytest.raises(GraphError, match="each must have a clock with the same attrib"):
+        ab.run(out, on="sequential")
+
+
 def test_forgetting_without_a_clock_is_refused():
     with pytest.raises(ArgumentError, match="forget_after must have a clock"):
         clicks(1).key_by("user", forget_after=5)

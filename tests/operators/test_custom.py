@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from anabranch.errors import OperatorError
-from anabranch.operators.custom import Apply, ApplyKernel, Operator, Scan, ScanKernel
+from anabranch.operators.custom import (
+    Apply,
+    ApplyKernel,
+    Operator,
+    Scan,
+    ScanKernel,
+    timer_queue_of,
+)
 from anabranch.operators.stateless import WINDOW
 from tests.operators.driving import drive_items
 
@@ -111,3 +118,10 @@ def test_scan_wants_a_pair(result):
 
     with pytest.raises(OperatorError, match="must return"):
         kernel.process(kernel.open(), 1, 0)
+
+
+def test_timers_of_an_older_checkpoint_are_put_in_order():
+    operator = Operator()
+    operator.__dict__["_timers"] = {5: True, 3: False, 4.5: True}
+
+    assert [3, 4.5, 5] == [time for *_, time in timer_queue_of(operator)]

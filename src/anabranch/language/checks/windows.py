@@ -40,6 +40,10 @@ from anabranch.operators.stateless import (
 from anabranch.operators.windows import Aggregate, Column, Window
 
 _SIZES = ("count", "time", "delta", "gap")
+_CLOCK_ADVICE = (
+    'put .event_time("...") before it, with nothing between that ends the clock; where '
+    "streams meet in a union, each must have a clock with the same attribute, unit and late="
+)
 
 
 def windows(streams: Streams) -> Iterator[Fault]:
@@ -94,7 +98,7 @@ def _window(op: Op, window: Window, use: str, types: list[Any]) -> Iterator[Faul
         yield fault(
             op,
             f"{use} is a session, which ends by the clock; its stream has no clock",
-            'put .event_time("...") before it',
+            _CLOCK_ADVICE,
         )
     if kind != "punctuation":
         yield from _size(op, window, use, kind)
@@ -475,5 +479,5 @@ def _woken(op: Op, kind: Apply) -> Iterator[Fault]:
             op,
             f"{kind.operator.__name__}.on_time is called by the clock of the stream, and "
             f"its stream has none",
-            'put .event_time("...") before it, with nothing between that ends the clock',
+            _CLOCK_ADVICE,
         )
