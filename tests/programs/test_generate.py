@@ -78,6 +78,19 @@ def test_no_program_has_a_fault():
         assert () == faults_of(build_graph(program(seed).build()))
 
 
+@pytest.mark.parametrize("failing", [False, True])
+def test_programs_with_clocks_have_all_that_follows_one_and_no_fault(failing):
+    made = [program(seed, timed=True, failing=failing) for seed in range(60)]
+    text = "".join(map(str, made))
+    wanted = {"gap=", "every=", "forget_after=", "in_order()", "within=", "Alarm)"}
+    wanted |= {"join_latest", ".map(zoned)", ".map(by_day)", 'unit="s"', "=ab.window_"}
+    wanted |= {'late="error"', "FragileAlarm"} if failing else {'late="current"'}
+
+    assert set() == {word for word in wanted if word not in text}
+    for generated in made[::4]:
+        assert () == faults_of(build_graph(generated.build()))
+
+
 def test_a_program_gives_the_same_twice():
     for seed in range(needs.count_examples(30, 100)):
         generated = program(seed)
