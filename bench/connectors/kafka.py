@@ -25,13 +25,10 @@ import shutil
 import statistics
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import confluent_kafka
-import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
 
@@ -39,13 +36,12 @@ import anabranch as ab
 from anabranch.engines.spark.session import open_session
 from bench.harness.timing import claim, interleaved, ratio, report
 from bench.harness.trades import JOBS, SYMBOLS, Price, Trade, running_vwap
+from bench.spark.handwritten import TRADE, keep_vwap
 from tests.connectors.broker import KafkaServer, find_kafka
 
 AT_LEAST = 3.0
 PARTITIONS = 2
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"  # none of 4.3 is out
-TRADE = "ts long, symbol string, price double, volume long"
-PRICE = "ts long, symbol string, price double"
 
 
 def main() -> None:
@@ -154,27 +150,12 @@ def run_by_hand(
     spark: SparkSession, servers: str, source: str, target: str, checkpoint: Path
 ) -> None:
     """Run the job as a PySpark user writes it."""
-
-    def running(
-        _key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
-    ) -> Iterator[pd.DataFrame]:
-        value, volume = state.get if state.exists else (0.0, 0)
-        for frame in frames:
-            prices = []
-            for price, amount in zip(frame.price, frame.volume, strict=True):
-                value, volume = value + price * amount, volume + amount
-                prices.append(value / volume)
-            yield frame.assign(price=prices)[["ts", "symbol", "price"]]
-        state.update((value, volume))
-
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
     raw = read.option("subscribe", source).option("startingOffsets", "earliest").load()
     text = F.col("value").cast("string")
     trades = raw.select(F.from_json(text, TRADE).alias("trade")).select("trade.*")
-    prices = trades.groupBy("symbol").applyInPandasWithState(
-        running, PRICE, "value double, volume long", "append", "NoTimeout"
-    )
+    prices = keep_vwap(trades)
     message = prices.select(
         F.col("symbol").alias("key"), F.to_json(F.struct("*")).alias("value")
     )

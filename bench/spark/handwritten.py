@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from bench.harness.trades import Trade, in_cents, is_large, per_share, with_fee
@@ -51,7 +51,7 @@ def _filtered(predicate: Callable[[Trade], bool]) -> Callable[[Frames], Frames]:
     return run
 
 
-def vwap_with_state(spark: SparkSession, source: Path, target: Path) -> None:
+def keep_vwap(trades: DataFrame) -> DataFrame:
     """Keep a running VWAP per symbol with applyInPandasWithState."""
 
     def running(
@@ -66,11 +66,14 @@ def vwap_with_state(spark: SparkSession, source: Path, target: Path) -> None:
             yield frame.assign(price=prices)[["ts", "symbol", "price"]]
         state.update((value, volume))
 
-    stream = spark.readStream.csv(str(source), TRADE, header=True)
-    keyed = stream.groupBy("symbol").applyInPandasWithState(
+    return trades.groupBy("symbol").applyInPandasWithState(
         running, PRICE, "value double, volume long", "append", "NoTimeout"
     )
-    _to_end(keyed, target)
+
+
+def vwap_with_state(spark: SparkSession, source: Path, target: Path) -> None:
+    """Write a running VWAP per symbol."""
+    _to_end(keep_vwap(spark.readStream.csv(str(source), TRADE, header=True)), target)
 
 
 def window_with_state(spark: SparkSession, source: Path, target: Path) -> None:

@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -71,25 +70,10 @@ def live(port: int, target: str) -> None:
         "CAST(v[3] AS long) volume",
     )
 
-    def running(
-        _key: Any, frames: Iterator[pd.DataFrame], state: Any
-    ) -> Iterator[pd.DataFrame]:
-        value, volume = state.get if state.exists else (0.0, 0)
-        for frame in frames:
-            prices = []
-            for price, amount in zip(frame.price, frame.volume, strict=True):
-                value, volume = value + price * amount, volume + amount
-                prices.append(value / volume)
-            yield frame.assign(price=prices)[["ts", "symbol", "price"]]
-        state.update((value, volume))
-
     def note(batch: DataFrame, _number: int) -> None:
         seen.note(*[row.ts for row in batch.collect()])
 
-    keyed = trades.groupBy("symbol").applyInPandasWithState(
-        running, handwritten.PRICE, "value double, volume long", "append", "NoTimeout"
-    )
-    stream = keyed.writeStream.foreachBatch(note)
+    stream = handwritten.keep_vwap(trades).writeStream.foreachBatch(note)
     stream = stream.option("checkpointLocation", f"{target}.checkpoint")
     stream.start().awaitTermination()
 
