@@ -14,7 +14,7 @@ import os
 import statistics
 import time
 
-from anabranch.control.simulate.programs import SimulatedProgram, settle
+from anabranch.control.simulated_program import SimulatedProgram, settle
 from anabranch.control.throughput.model import ItemCosts, threads_of, throughput
 from anabranch.control.throughput.tune import Controller
 from anabranch.engines.local.run import LocalRun

@@ -18,11 +18,11 @@ import sys
 import anabranch as ab
 from anabranch.control.latency.admission import EpochCosts
 from anabranch.control.latency.controller import LatencyController
-from anabranch.control.simulate.queue import SimulatedLatencyEpochs, SimulatedQueue
 from bench.latency.bars import Run, Trace, bars, changes_of, show
 from bench.latency.burst_here import LOCAL, SERVICE_S, local, one_core, spark
 from bench.latency.film import PAPERS_MACHINE
 from bench.latency.report import asked, keep, table
+from bench.latency.simulated_queue import SimulatedLatencyEpochs, SimulatedQueue
 
 POLICIES = ("predictive", "reactive")
 SEEDS = range(10)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.cli.console import load_module
-from anabranch.control.simulate.queue import Machine, SimulatedQueue
+from bench.latency.simulated_queue import Machine, SimulatedQueue
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS_MACHINE = Machine(cores=12, threads=2)

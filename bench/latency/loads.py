@@ -41,10 +41,10 @@ from typing import Any, NamedTuple
 
 import anabranch as ab
 from anabranch.control.latency.controller import LatencyController
-from anabranch.control.simulate.chain_of_stages import SimulatedPipeline, SimulatedStage
-from anabranch.control.simulate.queue import Machine
 from bench.harness.timing import Claim, Table, report, sized
 from bench.latency.sent import Sent, SentLoad
+from bench.latency.simulated_chain import SimulatedPipeline, SimulatedStage
+from bench.latency.simulated_queue import Machine
 
 BOUND_S = 0.1
 SPARK_BOUND_S = 1.0

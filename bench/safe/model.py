@@ -1,7 +1,7 @@
 """A model of more channels than this machine has cores.
 
 What a tuple costs at each operator is measured in one thread, and
-`anabranch.control.simulate.programs` says what so many channels give. In the model channels share
+`anabranch.control.simulated_program` says what so many channels give. In the model channels share
 nothing: no lock, no memory, no network.
 """
 
@@ -18,7 +18,7 @@ import anabranch as ab
 from anabranch.cli.simulate import measure
 from anabranch.compiler.compile import compile_graph
 from anabranch.compiler.options import LOCAL
-from anabranch.control.simulate.programs import SimulatedProgram
+from anabranch.control.simulated_program import SimulatedProgram
 from anabranch.control.throughput.model import ItemCosts
 from anabranch.job import graph_of
 from anabranch.plan.plan import Arrangement

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,6 @@ from typing import Any, Literal, Protocol, Unpack, runtime_checkable
 
 from anabranch.compiler.compile import Compilation, compile_graph, overview
 from anabranch.compiler.options import LOCAL, SEQUENTIAL, SPARK, Rules, Target
-from anabranch.control.background import adapt_in_background
 from anabranch.control.goals import Latency, Throughput
 from anabranch.control.latency.controller import LatencyActuator, LatencyController
 from anabranch.control.throughput.tune import Actuator, Controller
@@ -342,7 +342,9 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
     controller: Controller | LatencyController | None = None
     if chosen.degree is None and isinstance(running, Adaptable):
         controller = make_controller(running, chosen.goal, options.journal)
-        adapt_in_background(controller)
+        threading.Thread(
+            target=adapt, args=(controller,), name="controller", daemon=True
+        ).start()
     job = Job(
         replanning,
         running,
@@ -381,6 +383,20 @@ def make_controller(
         return LatencyController(running.latency_actuator(), goal, journal)
     settings = (goal or Throughput()).settings
     return Controller(running.actuator(), settings, journal)
+
+
+def adapt(controller: Controller | LatencyController) -> None:
+    """Adapt a program until it ends.
+
+    A program does not fail because it cannot be tuned: should the controller fail, its
+    history says so and the program stays as it is.
+    """
+    try:
+        controller.run()
+    except Exception as error:  # noqa: BLE001 - told in the history
+        why = f"the controller failed: {error!r}"
+        controller.history.note(Adaptation(controller.now_s, "settled", why, ""))
+        log(_LOGGER, logging.ERROR, "the controller failed", error=repr(error))
 
 
 def collect_families(job: Job, journal: Journal) -> list[Family]:

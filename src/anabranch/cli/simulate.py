@@ -16,7 +16,7 @@ from typing import Any
 from anabranch.cli.console import CommandError, add_target, at_least, load_sinks, words
 from anabranch.compiler.compile import Compilation, compile_graph
 from anabranch.compiler.options import LOCAL, SEQUENTIAL
-from anabranch.control.simulate.programs import (
+from anabranch.control.simulated_program import (
     ElementDivision,
     SimulatedEpochs,
     SimulatedProgram,

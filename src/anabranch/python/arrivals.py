@@ -61,10 +61,6 @@ class Arrival(NamedTuple):
             self.nans or other.nans,
         )
 
-    def may_hold(self, cls: type) -> bool:
-        """Tell whether an instance of a class may be among the objects."""
-        return not self.complete or any(issubclass(each, cls) for each in self.types)
-
 
 NOBODY: Final = Arrival(frozenset(), frozenset(), complete=True, sets=False)
 ANYTHING: Final = Arrival(frozenset(), frozenset(), complete=False, sets=True)

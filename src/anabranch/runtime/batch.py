@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import threading
+from abc import abstractmethod
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +28,27 @@ from anabranch.runtime.handover import Handover
 Column: TypeAlias = Sequence[int]  # one component of each item's position
 
 
-class TableItems(Sequence[Any]):
-    """Items held as an Arrow table; objects are made on demand.
+class _LazyItems(Sequence[Any]):
+    """Items held in columns; objects are made on demand, once."""
+
+    _listed: list[Any] | None = None
+
+    @abstractmethod
+    def _list(self) -> list[Any]:
+        """Make all items."""
+
+    @property
+    def _items(self) -> list[Any]:
+        if self._listed is None:
+            self._listed = self._list()
+        return self._listed
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+
+class TableItems(_LazyItems):
+    """Items held as an Arrow table.
 
     `make` returns the items of a range of rows.
     """
@@ -37,7 +57,6 @@ class TableItems(Sequence[Any]):
         self.table = table
         self._make = make
         self._count: int = table.num_rows
-        self._listed: list[Any] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -48,14 +67,8 @@ class TableItems(Sequence[Any]):
             return self._make(start, max(start, stop))
         return self._items[place]
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._items)
-
-    @property
-    def _items(self) -> list[Any]:
-        if self._listed is None:
-            self._listed = self._make(0, self._count)
-        return self._listed
+    def _list(self) -> list[Any]:
+        return self._make(0, self._count)
 
     def clear(self) -> None:
         """Drop the items; iteration over them ends."""
@@ -64,8 +77,8 @@ class TableItems(Sequence[Any]):
         self._count = 0
 
 
-class ArrayItems(Sequence[Any]):
-    """Items held as arrays of numbers, one for each attribute; objects on demand.
+class ArrayItems(_LazyItems):
+    """Items held as arrays of numbers, one for each attribute.
 
     `make` returns the items of arrays. So arrays that one compiled element gives, the
     next one takes, also in another thread. Nobody changes them.
@@ -76,7 +89,6 @@ class ArrayItems(Sequence[Any]):
     ) -> None:
         self.arrays = arrays
         self.make = make
-        self._listed: list[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -86,14 +98,8 @@ class ArrayItems(Sequence[Any]):
             return ArrayItems([array[place] for array in self.arrays], self.make)
         return self._items[place]
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._items)
-
-    @property
-    def _items(self) -> list[Any]:
-        if self._listed is None:
-            self._listed = self.make(self.arrays)
-        return self._listed
+    def _list(self) -> list[Any]:
+        return self.make(self.arrays)
 
     def clear(self) -> None:
         """Drop the items; iteration over them ends."""

@@ -4,7 +4,7 @@ import pytest
 
 from anabranch.connectors.files.opening import Opening, opening_of, row_parser
 from anabranch.connectors.files.rows import Position
-from anabranch.connectors.files.splits import layout_of, split_points
+from anabranch.connectors.files.splits import count_rows, layout_of, pieces
 from anabranch.errors import InputError
 from anabranch.operators.sources import ReadFiles
 
@@ -42,15 +42,15 @@ def test_splits_that_are_parsed_apart_give_the_file_with_its_row_numbers(tmp_pat
     path.write_text("symbol,volume\n" + rows)
     kind = ReadFiles(str(path), "csv", Trade)
     opening = opening_of(kind, path)
-    splits = list(
-        split_points(str(path), layout_of(kind), opening.offset, 64, counted=True)
-    )
+    with path.open("rb") as file:
+        file.seek(opening.offset)
+        splits = list(pieces(file, layout_of(kind), 64))
 
-    numbered = []
-    for split in splits:
-        data = path.read_bytes()[split.start : split.end]
+    numbered, row = [], 1
+    for data in splits:
         parser = row_parser(kind, opening.columns, path)
-        numbered += parser.parse(data, Position(split.row, 0), print)
+        numbered += parser.parse(data, Position(row, 0), print)
+        row += count_rows(data, layout_of(kind))
 
     assert len(splits) > 5
     assert [(Trade(f"{n}\n{n}", n), n + 1) for n in range(50)] == numbered

@@ -13,7 +13,6 @@ from anabranch.connectors.files.splits import (
     last_row_end,
     layout_of,
     pieces,
-    split_points,
 )
 from anabranch.operators.sources import ReadFiles
 from tests import needs
@@ -146,49 +145,18 @@ def test_pieces_of_any_content_hold_the_rows_of_the_whole(data, size):
     unended=st.booleans(),
     size=st.integers(1, 30),
 )
-def test_splits_are_whole_rows_with_their_numbers(
-    tmp_path_factory, rows, end, unended, size
-):
+def test_pieces_are_whole_rows_as_the_csv_module_counts_them(rows, end, unended, size):
     """
-    Splits follow one another without a gap, never cut a quoted field, and number the
-    rows as the csv module counts them.
+    Pieces follow one another without a gap, and never cut a quoted field.
     """
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(rows)
     data = text.getvalue().encode()
     data = data.removesuffix(end.encode()) if unended else data
-    path = tmp_path_factory.mktemp("splits") / "rows.csv"
-    path.write_bytes(data)
 
-    splits = list(split_points(str(path), CSV, 0, size, counted=True))
+    found = list(pieces(io.BytesIO(data), CSV, size))
 
-    assert data == b"".join(data[s.start : s.end] for s in splits)
-    seen = 0
-    for split in splits:
-        inside = rows_by_csv_module(data[split.start : split.end])
-        assert (seen + 1, len(inside)) == (split.row, split.rows)
-        assert rows[seen : seen + len(inside)] == inside
-        seen += len(inside)
-    assert len(rows) == seen
-
-
-def test_a_split_is_about_as_long_as_asked(tmp_path):
-    """
-    A split ends behind the last row that fits, so many small rows share one.
-    """
-    path = tmp_path / "rows.csv"
-    path.write_bytes(b"123456789\n" * 100)
-
-    splits = list(split_points(str(path), CSV, 0, 256))
-
-    assert [250, 250, 250, 250] == [s.end - s.start for s in splits]
-
-
-def test_a_split_may_begin_behind_a_header(tmp_path):
-    """
-    What stands before `start` is in no split.
-    """
-    path = tmp_path / "rows.csv"
-    path.write_bytes(b"ts\n1\n2\n")
-
-    assert [(3, 7)] == [(s.start, s.end) for s in split_points(str(path), CSV, 3, 99)]
+    assert data == b"".join(found)
+    inside = [rows_by_csv_module(piece) for piece in found]
+    assert [len(each) for each in inside] == [count_rows(piece, CSV) for piece in found]
+    assert rows == [row for each in inside for row in each]

@@ -8,8 +8,8 @@ from anabranch.control.goals import Latency, latency
 from anabranch.control.latency.closed import PAUSE, ClosedMemory, climb
 from anabranch.control.latency.controller import LatencyController
 from anabranch.control.latency.decision import Room
-from anabranch.control.simulate.queue import Machine, SimulatedQueue
 from anabranch.metrics.pipeline import RegionLoad
+from bench.latency.simulated_queue import Machine, SimulatedQueue
 from tests import needs
 from tests.control.seen import latencies, observed
 

@@ -11,10 +11,10 @@ import pytest
 from anabranch.connectors.offered import burst, steps
 from anabranch.control.goals import latency
 from anabranch.control.latency.controller import LatencyController
-from anabranch.control.simulate.queue import Machine, SimulatedQueue
 from anabranch.metrics.latency import Latencies, sojourns
 from anabranch.metrics.load import Epoch
 from anabranch.metrics.pipeline import RegionLoad
+from bench.latency.simulated_queue import Machine, SimulatedQueue
 from tests.control.seen import observed
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from anabranch.control.goals import ControlSettings
-from anabranch.control.simulate.programs import SimulatedProgram, settle
+from anabranch.control.simulated_program import SimulatedProgram, settle
 from anabranch.control.throughput.model import ItemCosts, threads_of, throughput
 from anabranch.control.throughput.tune import Controller
 from anabranch.plan.plan import Arrangement

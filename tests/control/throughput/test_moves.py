@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.control.goals import ControlSettings
-from anabranch.control.simulate.programs import SimulatedProgram, settle
+from anabranch.control.simulated_program import SimulatedProgram, settle
 from anabranch.control.throughput.model import ItemCosts
 from anabranch.control.throughput.moves import (
     Move,

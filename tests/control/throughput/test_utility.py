@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.control.throughput.pipelining import aggregate_utility, predict, utility
+from anabranch.control.throughput.pipelining import predict, utility
 from tests.control.example import EXAMPLE
 
 
@@ -21,7 +21,3 @@ UTILITIES = {"o4": 0.8, "o8": 0.6, "o9": 0.65, "o3": 1.0}
 @pytest.mark.parametrize(("port", "expected"), UTILITIES.items())
 def test_utilities_of_the_example(port, expected):
     assert pytest.approx(expected) == utility(EXAMPLE, port)
-
-
-def test_the_aggregate_utility_is_the_worst_one():
-    assert pytest.approx(0.8) == aggregate_utility(EXAMPLE, ["o8", "o4"])

@@ -15,7 +15,6 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 import numpy as np
@@ -105,17 +104,6 @@ LINES = RowFormat(blank_rows=True)
 JSON_LINES = RowFormat()
 
 
-@dataclass(frozen=True)
-class FileSplit:
-    """The bytes `start` to `end` of a file: whole rows, the first with number `row`."""
-
-    path: str
-    start: int
-    end: int
-    row: int = 1
-    rows: int | None = None
-
-
 def layout_of(kind: ReadFiles) -> RowFormat:
     """Return the row syntax of a source's files."""
     if kind.format == "csv":
@@ -202,48 +190,6 @@ def rows_in(data: bytes, layout: RowFormat) -> list[bytes]:
     ends = find_row_ends(data, layout)
     behind = [int(end) + 1 for end in ends]
     return [data[a:b] for a, b in zip([0, *behind], behind, strict=False)]
-
-
-def split_end(file: BinaryIO, start: int, target_bytes: int, layout: RowFormat) -> int:
-    """Return the end of a split that begins at `start`.
-
-    It is after the last row that ends within `target_bytes` or, if the first row is
-    longer, after that row; at the end of the file a row may lack its newline.
-    """
-    size = target_bytes
-    while True:
-        file.seek(start)
-        data = file.read(size)
-        if len(data) < size:
-            return start + len(data)
-        end = last_row_end(data, layout)
-        if end:
-            return start + end
-        size *= 2
-
-
-def split_points(
-    path: str,
-    layout: RowFormat,
-    start: int,
-    target_bytes: int,
-    *,
-    counted: bool = False,
-) -> Iterator[FileSplit]:
-    """Cut a file, from `start`, into splits of whole rows.
-
-    `start` is the offset of the first row, after the header. `counted` numbers the
-    rows, so that a split can be read anywhere and still name the row of a fault.
-    """
-    row = 1
-    with Path(path).open("rb") as file:
-        while (end := split_end(file, start, target_bytes, layout)) > start:
-            rows = None
-            if counted:
-                file.seek(start)
-                rows = count_rows(file.read(end - start), layout)
-            yield FileSplit(path, start, end, row, rows)
-            start, row = end, row + (rows or 0)
 
 
 def pieces(

@@ -21,7 +21,7 @@ bottleneck is gone, all threads get more to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeAlias
@@ -51,11 +51,6 @@ def utility(threads: Sequence[ThreadLoad], port: str) -> float:
     0.6
     """
     return max(predict(threads, port).values())
-
-
-def aggregate_utility(threads: Sequence[ThreadLoad], ports: Iterable[str]) -> float:
-    """Return the utility of several insertions: that of the worst one."""
-    return max(utility(threads, port) for port in ports)
 
 
 def select_bottlenecks(

@@ -265,16 +265,6 @@ def read_states(
         raise describe_damage(path, error) from error
 
 
-def list_buckets(path: Location, seal: Seal, digest: str | None) -> list[int]:
-    """Return the buckets of a file, and maybe others between them."""
-    with _copy_checked(path, seal, digest) as content:
-        metadata = pa.ipc.open_file(content).schema.metadata
-        if _SPANS not in metadata:
-            return sorted(set(json.loads(metadata[_BUCKETS])))
-        spans = json.loads(metadata[_SPANS])
-        return sorted({b for first, last in spans for b in range(first, last + 1)})
-
-
 def _choose(batch: pa.RecordBatch, buckets: Sequence[int]) -> Iterator[Entry]:
     """Yield the states of some buckets in a batch."""
     keys = batch.column(0).to_pylist()

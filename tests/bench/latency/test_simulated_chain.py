@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.control.simulate.chain_of_stages import SimulatedPipeline, SimulatedStage
-from anabranch.control.simulate.queue import Machine
+from bench.latency.simulated_chain import SimulatedPipeline, SimulatedStage
+from bench.latency.simulated_queue import Machine
 
 CORES = Machine(8)
 
@@ -83,3 +83,11 @@ def test_a_step_tells_what_came_waits_and_was_done():
     assert 9 == seen.backlog  # ten are done, and the next has begun
     assert 10 == seen.sojourns.items
     assert seen.regions["a"].service_s == pytest.approx(0.1)
+
+
+def test_two_threads_of_a_core_share_it():
+    """A second thread gains a quarter; without one, threads beyond the cores wait."""
+    twelve = Machine(12, threads=2)
+
+    assert [1.0, 1.6] == [twelve.slowdown(12), twelve.slowdown(24)]
+    assert 2.0 == Machine(2).slowdown(4)

@@ -43,13 +43,7 @@ class Machine:
     gain: float = 0.25
 
     def slowdown(self, busy: float) -> float:
-        """Return the slowdown of work when so many threads are busy.
-
-        >>> Machine(12, threads=2).slowdown(12), Machine(12, threads=2).slowdown(24)
-        (1.0, 1.6)
-        >>> Machine(2).slowdown(4)
-        2.0
-        """
+        """Return the slowdown of work when so many threads are busy."""
         if busy <= self.cores:
             return 1.0
         shared = min(busy, self.cores * self.threads) - self.cores

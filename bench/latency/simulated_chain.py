@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from anabranch.control.simulate.queue import Machine
 from anabranch.metrics.latency import Latencies, sojourns
 from anabranch.metrics.load import LOOKS, Observed, StepArrivals
 from anabranch.metrics.pipeline import InputLoad, Pipeline, RegionShape, ServiceTime
+from bench.latency.simulated_queue import Machine
 
 ROOM = 4  # items that may wait in front of a replica
 MOST_DEGREE = 64  # for which the division of keys is told

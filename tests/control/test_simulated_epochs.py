@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from anabranch.control.simulate.programs import (
+from anabranch.control.simulated_program import (
     ElementDivision,
     SimulatedEpochs,
     SimulatedProgram,

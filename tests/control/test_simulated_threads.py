@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from anabranch.control.simulate.programs import SimulatedProgram
+from anabranch.control.simulated_program import SimulatedProgram
 from anabranch.control.throughput.model import (
     ItemCosts,
     calibrate,
