@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import signal
 import subprocess
 import sys
@@ -125,17 +126,33 @@ def test_items_that_fail_can_be_left_out(folder, capsys):
     (folder / "readings.csv").write_text(READINGS + "c,0\n")
 
     assert 0 == sequentially("sensors.py", "--on-error", "skip")
-    assert "wrote halved: 3 items" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "left out 1 item that failed at map\n" in said
+    assert "wrote halved: 3 items" in said
 
 
 def test_items_that_fail_can_be_noted_in_a_file(folder, capsys):
     (folder / "readings.csv").write_text(READINGS + "c,0\n")
 
     assert 0 == sequentially("sensors.py", "--on-error", "lost.jsonl")
+    assert (
+        "left out 1 item that failed at map: see lost.jsonl" in capsys.readouterr().err
+    )
 
     (lost,) = map(json.loads, (folder / "lost.jsonl").read_text().splitlines())
     assert "map" == lost["operator"]
     assert "c" in lost["item"]
+
+
+def test_the_command_is_a_module_too(monkeypatch, capsys):
+    """For `python -m anabranch`, where the script is not on the path."""
+    monkeypatch.setattr(sys, "argv", ["anabranch", "--version"])
+
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("anabranch", run_name="__main__")
+
+    assert 0 == ended.value.code
+    assert capsys.readouterr().out.startswith("anabranch ")
 
 
 MISUSED = {

@@ -38,7 +38,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "checkpoint",
-        help="inspect a checkpoint, export states, migrate it to a changed program",
+        help="inspect, export or migrate a checkpoint",
         description="Show the program and the epoch of a checkpoint, the position of each "
         "source, and the keys and bytes of each bucket of states.",
         epilog=EXAMPLES,

@@ -22,7 +22,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "dashboard",
-        help="show a recorded run again, or compare two",
+        help="show a recorded run, or compare two",
         description="Serve the record that a run with --ui has written, until Ctrl-C. "
         "With a second record, show both runs in the same charts.",
         epilog=EXAMPLES,

@@ -51,7 +51,7 @@ def add_completion(
     """Add the command to the parser."""
     parser = commands.add_parser(
         "completion",
-        help="print a script that completes commands in a shell",
+        help="print a completion script for a shell",
         description="Print a script that lets a shell complete commands and options.",
         epilog=EXAMPLES,
     )

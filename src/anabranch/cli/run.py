@@ -34,7 +34,7 @@ from anabranch.logs import ROOT, JsonFormatter
 from anabranch.metrics.job_metrics import Metrics
 from anabranch.operators.sinks import ToList, WriteFiles
 from anabranch.plan.plan import Plan
-from anabranch.runtime.failures import OnError, dead_letter
+from anabranch.runtime.failures import DeadLetter, OnError, dead_letter
 from anabranch.signals import POLL_S, Signals, wait_for_end
 
 _RECENT = 25  # samples for the rate: five seconds
@@ -152,8 +152,11 @@ _STOPPED: dict[Written, str] = {
 }
 
 
-def summarise(job: Job, on: str, show: int) -> Iterator[str]:
-    """Yield the lines of the summary, with `show` items at both ends of each output."""
+def summarise(job: Job, on: str, show: int, lost: str = "") -> Iterator[str]:
+    """Yield the lines of the summary, with `show` items at both ends of each output.
+
+    `lost` says where failed items are.
+    """
     metrics = job.metrics()
     ended: str = job.status
     if job.status == "stopped":
@@ -168,6 +171,8 @@ def summarise(job: Job, on: str, show: int) -> Iterator[str]:
         yield f"  {job.hung}"
     for name, count in metrics.read.items():
         yield f"  read {format_count(count, 'item')} from {name}"
+    for name, count in metrics.failed.items():
+        yield f"  left out {format_count(count, 'item')} that failed at {name}{lost}"
     for name, count in metrics.delivered.items():
         op = job.compilation.graph[name]
         if isinstance(op.kind, WriteFiles) and job.written == "nothing":
@@ -383,7 +388,9 @@ def run(arguments: argparse.Namespace) -> int:
                 metrics=arguments.metrics,
             )
             watch(job, console, signals)
-            for line in summarise(job, arguments.on, arguments.show):
+            policy = arguments.on_error
+            lost = f": see {policy.target}" if isinstance(policy, DeadLetter) else ""
+            for line in summarise(job, arguments.on, arguments.show, lost):
                 console.print(line, markup=False)
     return 0 if job.status == "finished" else signals.exit_status
 
