@@ -44,6 +44,7 @@ ALLOWED["job"] = ALL
 ALLOWED["testing"] = ALL
 ALLOWED["notebook"] = ALL
 ALLOWED["cli"] = ALL | {"testing"}
+ALLOWED["__main__"] = set()
 ALLOWED["__init__"] = ALL - {"dashboard"} | {"testing", "notebook"}
 
 # PySpark takes a second to import; only who runs on Spark pays for it. Files of
