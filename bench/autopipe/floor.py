@@ -25,7 +25,7 @@ from bench.harness.timing import Claim, Table, claim, ratio, report, sized
 
 TURNS = 11
 WARM_S, COUNTED_S, WATCH_S = 0.4, 1.0, 20.0
-QUIET = "settled", "take back", "look for garbage"  # steps that are no changes to try
+QUIET = "settled", "undo", "look for garbage"  # steps that are no changes to try
 WORDS = ("stream", "program", "thread", "port", "queue", "lock", "core", "item")
 
 

@@ -41,15 +41,15 @@ def find_limit(
     phase = _find_costly_phase(finished)
     if phase is not None:
         return phase
-    busy = _mean_busy(seen)
+    busy = mean_busy(seen)
     element = max(busy, key=lambda name: busy[name], default=None)
     if element is None:
         return None
     if busy[element] < IDLE and seen[-1].get("backlog") == 0:
         what = "The input" if status != "running" else "Waiting for input"
         why = (
-            f"the busiest operator, {element}, works {busy[element]:.0%} of the time, "
-            f"and no items wait"
+            f"the busiest thread, that of {element}, works {busy[element]:.0%} of the "
+            f"time, and no items wait"
         )
         return {"what": what, "why": why}
     return _describe_element(program, seen[-1], element, busy[element])
@@ -87,7 +87,7 @@ def _find_costly_phase(epochs: Iterable[Mapping[str, Any]]) -> dict[str, str] | 
     return None
 
 
-def _mean_busy(samples: Sequence[Sample]) -> dict[str, float]:
+def mean_busy(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the share of the time that each element worked, over some samples."""
     found: dict[str, list[float]] = {}
     for sample in samples:
@@ -145,12 +145,12 @@ def _describe_fused(
 
     >>> program = {"sequential": [{"operator": "best", "why": "assigns a global"}]}
     >>> _describe_fused(program, "best", 0.9, 0.97)["why"]
-    'it takes 90% of the time of its thread, which works 97% of the time; it runs on one \
-thread because it assigns a global'
+    "it takes 90% of its thread's time, and the thread is busy 97% of the time; it runs \
+on one thread because it assigns a global"
     """
     why = (
-        f"it takes {share:.0%} of the time of its thread, which works {busy:.0%} of "
-        f"the time"
+        f"it takes {share:.0%} of its thread's time, and the thread is busy {busy:.0%} "
+        f"of the time"
     )
     reason = _find_sequential(program).get(operator)
     if reason is not None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from anabranch.metrics.job_metrics import EpochTrace, Metrics
-from anabranch.metrics.limit import find_limit
+from anabranch.metrics.limit import find_limit, mean_busy
 
 Line: TypeAlias = Mapping[str, Any]  # what kind of line -> its data
 Sample: TypeAlias = dict[str, Any]
@@ -260,7 +260,7 @@ class Story:
             "lines": self.lines,
             "status": self.status,
             "error": self.error,
-            "now": self.samples[-1] if self.samples else {},
+            "now": self._now(),
             "series": {
                 "read_per_s": rates(self.samples, "read"),
                 "delivered_per_s": rates(self.samples, "delivered"),
@@ -276,6 +276,29 @@ class Story:
             "limit": find_limit(self.program, self.samples, self.epochs, self.status),
             "summary": self.summarize(),
         }
+
+    def _now(self) -> Sample:
+        """Return the last sample; after the end, how busy elements were in all.
+
+        >>> load = {"a": {"element": "a", "busy": 0.0}}
+        >>> busy = {"a": {"element": "a", "busy": 0.9}}
+        >>> sample = {"at_s": 1.0, "read": 5, "delivered": 5}
+        >>> story = Story(samples=[{**sample, "load": busy}, {**sample, "load": load}])
+        >>> story.add({"end": {"status": "finished", "error": None}})
+        >>> story.to_dict()["now"]["load"]["a"]["busy"]
+        0.45
+        """
+        last = self.samples[-1] if self.samples else {}
+        if self.status == "running" or "load" not in last:
+            return last
+        busy = mean_busy([one for one in self.samples if one["read"]])
+        load = {
+            name: {**one, "busy": round(busy[one["element"]], 3)}
+            if one["element"] in busy
+            else one
+            for name, one in last["load"].items()
+        }
+        return {**last, "load": load}
 
     def _epochs_since_start(self) -> list[dict[str, Any]]:
         """Return the epochs with their start times in the run."""

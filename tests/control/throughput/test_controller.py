@@ -59,7 +59,7 @@ def test_tuples_that_cost_less_than_handing_them_over_stay_in_one_thread():
     assert [True] == [
         "not tried again" in s.effect
         for s in controller.history
-        if s.what.startswith("take back")
+        if s.what.startswith("undo")
     ]
     assert controller.settled
 
@@ -97,7 +97,7 @@ def test_a_gain_within_the_spread_is_not_kept():
     controller = settle(program)
 
     assert frozenset() == program.arrangement.ports
-    assert "take back o5" in [step.what for step in controller.history]
+    assert "undo o5" in [step.what for step in controller.history]
 
 
 def test_what_was_rejected_is_not_tried_again():
@@ -130,7 +130,7 @@ def test_per_arrangement_a_port_gets_another_chance():
     program = SimulatedProgram(chain(), cores=8, noise=3.0, seed=1)
     controller = Controller(program, ControlSettings(reject_per_arrangement=True))
     controller.advance()
-    assert "take back o5" == controller.history[-1].what
+    assert "undo o5" == controller.history[-1].what
     program.noise = 0.0
     program.arrangement = program.arrangement.with_ports({"o1"})
     controller._known = None
@@ -219,7 +219,7 @@ def test_every_step_says_when_what_why_and_what_came_of_it():
 
     assert first.at_s == 2.0  # after a period for throughput and one for the profile
     assert "insert a threaded port at o5" == first.what
-    assert first.why.startswith("bottleneck: read (100%)")
+    assert first.why.startswith("bottleneck: read (100% busy)")
     assert first.effect.startswith("2.00x")
     assert "settled" == last.what
 
@@ -366,7 +366,7 @@ def test_ports_that_do_not_help_together_are_tried_alone():
 
     history = [step.what for step in settle(program).history]
 
-    together = history.index("take back o2, o6")
+    together = history.index("undo o2, o6")
     assert any(what.startswith("insert a") for what in history[together:])
     assert program.items_per_s >= 0.95 * best_of_all_placements(costs, 4)
 

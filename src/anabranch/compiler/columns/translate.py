@@ -328,7 +328,7 @@ class FunctionText(Arithmetic):
             case ir.Format(value=value, conversion="", spec=None):
                 found = self.get(value)
                 if kinds_in(found) != ("str",):
-                    self.refuse(f"makes a str of a {describe(found)}")
+                    self.refuse(f"formats {describe(found)} as text")
                 return found
             case ir.Call(function=function, arguments=arguments):
                 called = self.get(function)

@@ -364,8 +364,7 @@ def _one_channel_less(
         return None
     return Move(
         what=f"{width - 1} replica{'s' * (width > 2)} for {region}",  # noqa: PLR2004
-        why=f"one less costs at most {max(0.0, risk):.0%}, and there is less to start and "
-        "to move",
+        why=f"one less costs at most {max(0.0, risk):.0%} of the throughput",
         to=arrangement.with_degree(region, width - 1),
         at={place: scope.regions[region][0]},
         promise=1 / (1 + risk),
@@ -507,14 +506,11 @@ def predict_gain(pipeline: Pipeline, after: Pipeline, cores: int) -> float:
 
 
 def _why(helped: Collection[ThreadLoad], after: float) -> str:
-    names = ", ".join(f"{load.thread} ({load.utilization:.0%})" for load in helped)
+    names = ", ".join(f"{load.thread} ({load.utilization:.0%} busy)" for load in helped)
     blocked = max((load.blocked for load in helped), default=0.0)
     waits = (
         f", {blocked:.0%} of the time blocked, as in a call of a server"
         if blocked
         else ""
     )
-    return (
-        f"bottleneck: {names}{waits}; split, the busiest has {after:.0%} of a thread's "
-        "work"
-    )
+    return f"bottleneck: {names}{waits}; after this the busiest thread has {after:.0%}"

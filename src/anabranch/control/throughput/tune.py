@@ -261,8 +261,8 @@ class Controller:
             return False
         names = ", ".join(sorted(idle))
         why = "; ".join(f"throughput {gains[place]}" for place in sorted(idle))
-        then = "each is tried alone" if several else "not tried again here"
-        self._note(f"take back {names}", why, f"{then}; {how}")
+        then = "each is tried alone" if several else "not tried again for this workload"
+        self._note(f"undo {names}", why, f"{then}; {how}")
         return True
 
     def _watch(self) -> bool:
@@ -327,14 +327,14 @@ class Controller:
             return False
         compared = [self._gain(before, after, name) for name in before.at]
         worst = min(compared, key=lambda one: one.ratio)
-        why = "it was added for another workload"
-        self._note("take back everything", why, f"throughput {worst}; {how}", at_s)
+        why = "they were made for another workload"
+        self._note("undo all additions", why, f"throughput {worst}; {how}", at_s)
         if worst.ratio >= 1:
             self._known = after
             return True
         how = self._actuator.arrange(present)
         if how is not None:
-            self._note("put it back", f"throughput was {worst} without it", how)
+            self._note("restore them", f"throughput was {worst} without them", how)
         return how is not None
 
     def _gain(self, before: Rates, after: Rates, operator: str) -> Gain:

@@ -95,7 +95,7 @@ class Chart {
       const shown = seconds === null ? null : near(points);
       if (shown) svg.append(make("circle", {cx: x(shown[0]), cy: y(shown[1]), r: 3.5, fill: color}));
       else if (points.length === 1) svg.append(make("circle", {cx: x(points[0][0]), cy: y(points[0][1]), r: 3, fill: color}));
-      this.keys.append(make("span", {class: "key"}, make("i", {style: `background:${color};opacity:${wide ? 0.3 : 1};height:${wide ? 6 : 3}px`}),
+      this.keys.append(make("span", {class: "key"}, make("i", {style: past ? `border-top:2px dashed ${color}` : `background:${color};opacity:${wide ? 0.3 : 1};height:${wide ? 6 : 3}px`}),
         shown ? `${name} ${short(shown[1])} at ${clock(shown[0])}` : name));
     }
     if (this.bound !== null) this.keys.append(make("span", {class: "key"},
@@ -129,8 +129,10 @@ function tiles() {
     ? `saved ${ago(last_epoch)} ago` : program.checkpoint ? "in the checkpoint" : "");
   const failed = Object.values(now.failed ?? {}).reduce((sum, n) => sum + n, 0);
   if (failed) tile("failed", whole(failed), "items left out");
-  const rows = Math.ceil(shown.length / 7); /* no card stands alone in the last row */
-  $("tiles").style.setProperty("--columns", Math.ceil(shown.length / rows));
+  const fit = Math.max(2, Math.min(7, Math.floor($("tiles").clientWidth / 160)));
+  const columns = Math.ceil(shown.length / Math.ceil(shown.length / fit));
+  if (shown.length % columns === 1) shown.at(-1).style.gridColumn = "1 / -1"; /* no card stands alone beside a gap */
+  $("tiles").style.setProperty("--columns", columns);
   $("tiles").replaceChildren(...shown);
 }
 
@@ -205,10 +207,10 @@ function compare() {
     const ratio = now !== undefined && then ? now / then : null;
     const kind = ratio === null || !good || Math.abs(ratio - 1) < 0.02 ? "" : (ratio > 1) === (good > 0) ? "better" : "worse";
     const value = n => n === undefined ? "" : n >= 1e3 ? whole(n) : short(n);
-    return make("tr", {}, cell(name, "what"), cell(value(now), "number"), cell(value(then), "number"),
-      cell(ratio === null ? "" : `${short(ratio)}×`, `number ${kind}`), cell(unit, "note"));
+    return make("tr", {}, cell(unit ? `${name}, ${unit}` : name, "what"), cell(value(now), "number"), cell(value(then), "number"),
+      cell(ratio === null ? "" : `${+ratio.toPrecision(2)}×`, `number ${kind}`));
   });
-  $("comparison").querySelector(".wide").replaceChildren(table(["", "#this run", "#other run", "#ratio", ""], rows, "Nothing to compare yet."));
+  $("comparison").querySelector(".wide").replaceChildren(table(["", "#this run", "#other run", "#ratio"], rows, "Nothing to compare yet."));
 }
 
 function graph() {
@@ -234,6 +236,9 @@ function graph() {
 
 function table(head, rows, empty) {
   if (!rows.length) return make("p", {class: "note"}, empty);
+  const used = head.map((_, i) => rows.some(row => row.children[i].textContent)); /* a column without any entry is not shown */
+  for (const row of rows) row.replaceChildren(...[...row.children].filter((_, i) => used[i]));
+  head = head.filter((_, i) => used[i]);
   return make("table", {}, make("tr", {}, ...head.map(word => make("th", {scope: "col", class: word.startsWith("#") ? "number" : ""}, word.replace("#", "")))), ...rows);
 }
 const cell = (words, kind = "") => make("td", {class: kind}, words);
@@ -261,7 +266,7 @@ function operators() {
       cell("per_s" in now && now.element === one.name && state.status === "running" ? short(now.per_s) : "", "number"),
       cell(now.busy === undefined ? "" : of_element[now.element] ? bar(now.busy * (shares[one.name] ?? 0) / of_element[now.element])
         : now.element === one.name ? bar(now.busy) : `with ${now.element}`, "note"),
-      cell(now.waiting && now.element === one.name ? `${whole(now.waiting)} (${percent(now.full)} full)` : "", "number"), cell(skew), cell(kept), cell(runs),
+      cell(now.waiting && now.element === one.name ? `${whole(now.waiting)} (${percent(now.full)} full)` : "", "number"), cell(skew), cell(kept, "long"), cell(runs, "long"),
       cell(one.place, "place"));
   });
   $("operators").replaceChildren(table(["operator", "region", "#items in", "#items / s", "busy", "#queue", "skew", "state", "runs as", "where"],
@@ -276,8 +281,11 @@ function bar(share) {
 
 function failures() {
   $("failures").hidden = !state.failures.length;
-  const rows = state.failures.map(text => make("tr", {}, make("td", {}, make("pre", {}, text)))).reverse();
-  $("failures").querySelector(".wide").replaceChildren(table([], rows, ""));
+  const box = $("failures").querySelector(".wide"), open = box.querySelector("details")?.open;
+  const rows = state.failures.map(text => make("pre", {}, text)).reverse();
+  const earlier = make("details", {}, make("summary", {class: "note"}, `${rows.length - 3} before these`), ...rows.slice(3));
+  earlier.open = open ?? false;
+  box.replaceChildren(...rows.slice(0, 3), ...rows.length > 3 ? [earlier] : []);
 }
 
 function limit() {
@@ -285,7 +293,7 @@ function limit() {
   $("limit").hidden = !found;
   if (!found) return;
   note.textContent = state.status === "running" ? "What limits it now" : "What limited it";
-  what.textContent = found.what;
+  what.textContent = `${found.what}:`;
   why.textContent = found.why;
 }
 
