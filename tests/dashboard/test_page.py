@@ -184,8 +184,8 @@ def test_a_reader_compares_two_runs(browser, tmp_path):
         page = look_at(browser, server.address)
 
     words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
-    assert "duration 10 20 0.5\N{MULTIPLICATION SIGN} s" in words
-    assert "read 1,000 2,000 0.5\N{MULTIPLICATION SIGN} items" in words
+    assert "duration, s 10 20 0.5\N{MULTIPLICATION SIGN}" in words
+    assert "read, items 1,000 2,000 0.5\N{MULTIPLICATION SIGN}" in words
     assert "read, other run" in words
 
 
