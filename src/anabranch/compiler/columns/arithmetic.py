@@ -30,6 +30,7 @@ from anabranch.compiler.columns.values import (
     describe,
     kind_of_known,
     leaves,
+    parts_of,
     rebuild,
 )
 from anabranch.plan.column_kernels import (
@@ -582,6 +583,8 @@ class Arithmetic:
         if isinstance(left, Known) and isinstance(right, Known):
             return self.fold(_COMPARE[op], left.value, right.value)
         one, two = kinds_in(left), kinds_in(right)
+        if all(map(_is_tuple, (left, right))):
+            return self._compare_tuples(op, parts_of(left), parts_of(right))
         for value in (left, right):
             if not isinstance(value, Known | Scalar):
                 self.refuse(f"compares a {describe(value)}")
@@ -595,6 +598,29 @@ class Arithmetic:
         if {*one, *two} & {*CODED}:
             return self._compare_coded(op, left, right)
         return self._compare_numbers(op, self.number(left), self.number(right))
+
+    def _compare_tuples(
+        self, op: str, left: Sequence[Value], right: Sequence[Value]
+    ) -> Value:
+        """Compare the first parts that differ. Python asks first whether they are the
+        same object, so a NaN may be equal to itself.
+        """
+        for value in (*left, *right):
+            if not isinstance(value, Known | Scalar) or len(kinds_in(value)) != 1:
+                self.refuse(f"compares a tuple that has a {describe(value)}")
+            if kinds_in(value) == ("float",):
+                self.check(f"math.isnan({self.text(value)})")
+        pairs = list(zip(left, right, strict=False))
+        found = self.variable(
+            "bool", str(_COMPARE[op](len(left), len(right)))
+        )  # if all parts are equal
+        for one, two in reversed(pairs):
+            same = self.truth_text(self._compare("==", one, two))
+            differ = str(op == "!=")
+            if op not in ("==", "!="):
+                differ = self.truth_text(self._compare(op, one, two))
+            found = self.variable("bool", f"{found.text} if {same} else {differ}")
+        return found
 
     def _compare_coded(self, op: str, left: Value, right: Value) -> Value:
         """Compare two strings, through a table or by rank."""
@@ -690,7 +716,7 @@ class Arithmetic:
             found = Known(False)
         return self._unary("not", found) if op == "is not" else found
 
-    def _contains(self, item: Value, container: Value) -> Value:
+    def _contains(self, item: Value, container: Value) -> Value:  # noqa: PLR0911 - a table
         if isinstance(container, Known) and isinstance(container.value, str | bytes):
             if self.string_kind(item) in kinds_in(container):
                 if isinstance(item, Known):
@@ -704,7 +730,25 @@ class Arithmetic:
             return self._is_among(item, container.value)
         elif isinstance(container, Group):
             return self._any_equal(item, container.values)
+        elif isinstance(container, Known) and type(container.value) is range:
+            return self._is_in_range(item, container.value)
         return self.refuse(f"looks for something in a {describe(container)}")
+
+    def _is_in_range(self, item: Value, values: range) -> Value:
+        if isinstance(item, Known):
+            return self.fold(operator.contains, values, item.value)
+        found = values if values.step > 0 else values[::-1]
+        if (
+            kinds_in(item) != ("int",)
+            or max(map(abs, (found.start, found.stop))) > NEAR
+        ):
+            self.refuse(f"looks for a {describe(item)} in a range")
+        text = self.text(item)
+        return self.variable(
+            "bool",
+            f"{found.start} <= {text} < {found.stop}"
+            f" and ({text} - ({found.start})) % {found.step} == 0",
+        )
 
     def _is_among(self, item: Value, values: Any) -> Value:
         """Return whether an item is in a container that is the same for all items."""
@@ -731,7 +775,9 @@ class Arithmetic:
 
     def _any_equal(self, item: Value, values: Sequence[Value]) -> Value:
         kinds = kinds_in(item)
-        if not kinds or {"float"} & {*kinds}:
+        # A NaN is equal to itself here if it is the same object; a constant is another.
+        apart = all(isinstance(v, Known) and v.value == v.value for v in values)
+        if not kinds or ("float" in kinds and not apart):
             self.refuse("looks for a value that may be NaN among others")
         texts = []
         for value in values:
@@ -759,6 +805,15 @@ class Arithmetic:
         number = 2 * self.module.table(table)
         self.check(f"Q[{number + 1}][{code}]")
         return self.variable(table.gives, f"Q[{number}][{code}]")
+
+
+def _is_tuple(value: Value) -> bool:
+    match value:
+        case Group(is_list=is_list):
+            return not is_list
+        case Known(value=known):
+            return type(known) is tuple
+    return isinstance(value, RecordValue)
 
 
 _MOST_COMPARED = 64

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from anabranch.compiler.columns.arithmetic import DeadError, ReturnLine, YieldLine
@@ -310,9 +310,40 @@ class _WiderError(Exception):
     """A loop assigns a variable a kind it did not have before."""
 
 
+def without_else(one: ir.For | ir.While) -> ir.Block:
+    """Return a loop with an `else` as one that notes whether it was left early."""
+    whole = f"%whole {id(one)}"
+
+    def note(at: Any, value: bool) -> ir.Block:
+        made = f"{whole} {value}"
+        return ir.Const(at, made, value), ir.Store(at, whole, "local", made)
+
+    def change(block: ir.Block) -> ir.Block:
+        made: list[ir.Instruction] = []
+        for step in block:
+            match step:
+                case ir.Break():
+                    made += [*note(step.at, False), step]
+                case ir.If():
+                    then, orelse = change(step.then), change(step.orelse)
+                    made.append(replace(step, then=then, orelse=orelse))
+                case ir.Try() | ir.With() if _breaks((step,)):
+                    msg = "breaks out of a loop with an else, inside another block"
+                    raise NoColumnsError(msg, step.line)
+                case _:
+                    made.append(step)
+        return tuple(made)
+
+    loop = replace(one, body=change(one.body), orelse=())
+    test = ir.LoadName(one.at, f"{whole} test", whole, "local")
+    return *note(one.at, True), loop, test, ir.If(one.at, test.target, one.orelse)
+
+
+def _breaks(block: ir.Block) -> bool:
+    return any(isinstance(one, ir.Break | ir.Continue) for one in ir.walk(block))
+
+
 def translate_for(this: FunctionText, one: ir.For) -> None:
-    if one.orelse:
-        this.refuse("has a loop with an else")
     iterable = this.get(one.iterable)
     if isinstance(iterable, Known) and isinstance(iterable.value, range):
         found = iterable.value
@@ -351,17 +382,35 @@ def translate_for(this: FunctionText, one: ir.For) -> None:
 def _unroll(this: FunctionText, one: ir.For, values: Sequence[Value]) -> None:
     if len(values) > _MOST_UNROLLED:
         this.refuse(f"goes through a tuple of {len(values)}")
-    if any(isinstance(i, ir.Break | ir.Continue) for i in ir.walk(one.body)):
-        this.refuse("breaks out of a loop over a tuple")
+    if values and _breaks(one.body):
+        _write_choosing_loop(this, one, values)
+        return
     for value in values:
         this.frame.names[one.target] = value
         this.block(one.body)
 
 
-def translate_while(this: FunctionText, one: ir.While) -> None:
-    if one.orelse:
-        this.refuse("has a loop with an else")
+def _write_choosing_loop(
+    this: FunctionText, one: ir.For, values: Sequence[Value]
+) -> None:
+    """Translate a loop over some values that may be left early."""
+    shape = shape_of(values[0])
+    for value in values[1:]:
+        shape = join(shape, shape_of(value))
+    at = this.module.new("v")
 
+    def body() -> None:
+        chosen = this.frame.names[one.target] = this.declare_variables(shape)
+        for number, value in enumerate(values):
+            this.emit(f"{'el' * bool(number)}if {at} == {number}:")
+            with this.deeper():
+                this.assign(chosen, value, shape)
+        this.block(one.body)
+
+    _write_rounds(this, f"for {at} in range({len(values)}):", one.body, body)
+
+
+def translate_while(this: FunctionText, one: ir.While) -> None:
     def body() -> None:
         this.block(one.head)
         test = this.truth(this.get(one.test))

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from anabranch.compiler.columns.translate import FunctionText
 
 
-def call_math(this: FunctionText, name: str, args: list[Value]) -> Value:  # noqa: C901, PLR0911 - a table
+def call_math(this: FunctionText, name: str, args: list[Value]) -> Value:  # noqa: C901, PLR0911, PLR0912 - a table
     """Translate a call of a function of `math`."""
     if len(args) == 1 and isinstance(args[0], Known):
         return this.fold(getattr(math, name), args[0].value)
@@ -74,6 +74,12 @@ def call_math(this: FunctionText, name: str, args: list[Value]) -> Value:  # noq
                 "bool", f"not (math.isinf({text}) or math.isnan({text}))"
             )
         return this.variable("bool", f"math.{name}({text})")
+    if name == "log" and len(args) == 2:  # noqa: PLR2004
+        top, bottom = (call_math(this, name, [arg]) for arg in args)
+        return this.binary("/", top, bottom)
+    if name == "gcd" and len(args) == 2:  # noqa: PLR2004
+        a, b = (this.text(this.whole(this.number(arg))) for arg in args)
+        return this.variable("int", f"math.gcd({a}, {b})")
     if name == "pow" and len(args) == 2:  # noqa: PLR2004
         floats = [
             Scalar(("float",), this.as_float(this.number(arg), exact=True))
@@ -362,6 +368,12 @@ def _zip(this: FunctionText, args: list[Value]) -> Value:
     return Group(tuple(Group(tuple(row)) for row in zip(*columns, strict=True)))
 
 
+def _reversed(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1:
+        this.give_up()
+    return Group(tuple(parts_of(args[0]))[::-1])
+
+
 def _enumerate(this: FunctionText, args: list[Value]) -> Value:
     if len(args) != 1:
         this.refuse("counts from another number than 0")
@@ -386,6 +398,7 @@ FUNCTIONS: dict[Any, Callable[[FunctionText, list[Value]], Value]] = {
     min: _best("<"),
     pow: _pow,
     range: _range,
+    reversed: _reversed,
     round: _round,
     str: _str,
     sum: _sum,

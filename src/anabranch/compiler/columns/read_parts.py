@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import operator
 import types
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from anabranch.compiler.columns import times
@@ -22,9 +23,11 @@ from anabranch.compiler.columns.values import (
     describe,
     is_enum_type,
     is_record_type,
+    join,
     kind_of_known,
     parts_of,
     rebuild,
+    shape_of,
 )
 from anabranch.plan.column_kernels import TIMES
 
@@ -150,13 +153,21 @@ def _read_table(this: FunctionText, table: Any, index: Value) -> Value:
         this.refuse(f"looks up a {describe(index)} in a table")
     if len(found) > _MOST_LOOKED_UP:
         this.refuse(f"looks up a number in a table of {len(found)}")
-    made = this.module.new("v")
-    for number, (key, value) in enumerate(found):
-        this.emit(f"{'el' * bool(number)}if {this.text(index)} == {key}:")
-        this.lines.append((this.depth + 1, f"{made} = {this.text(Known(value))}"))
+    made = Scalar((kind,), this.module.new("v"))
+    _choose_by_number(this, made, this.text(index), found)
     this.emit("else:")
     this.lines.append((this.depth + 1, "FAIL"))
-    return Scalar((kind,), made)
+    return made
+
+
+def _choose_by_number(
+    this: FunctionText, made: Value, index: str, found: Sequence[tuple[int, Any]]
+) -> None:
+    shape = shape_of(made)
+    for number, (key, value) in enumerate(found):
+        this.emit(f"{'el' * bool(number)}if {index} == {key}:")
+        with this.deeper():
+            this.assign(made, Known(value), shape)
 
 
 def call_table_method(
@@ -170,14 +181,35 @@ def call_table_method(
     key, default = args[0], (args[1] if len(args) > 1 else Known(None))
     if isinstance(key, Known) and isinstance(default, Known):
         return this.fold_any(table.get, key.value, default.value)
-    gives = {kind_of_known(value) for value in table.values()}
-    if kinds_in(key) != ("str",) or len(gives) != 1 or None in gives:
-        this.refuse(f"looks up a {describe(key)} in a table")
+    found, kinds = tuple(table.items()), kinds_in(key)
+    gives = {kind_of_known(value) for _, value in found}
+    if len(gives) != 1 or None in gives:
+        this.refuse("reads a table with values of several types")
     (kind,) = gives
     assert kind is not None  # noqa: S101 - see above
-    if kinds_in(default) != (kind,) or not isinstance(default, Known):
-        this.refuse("looks something up with a default of another type")
-    return this.look_up(f"d.get(s, {default.value!r})", kind, key, tuple(table.items()))
+    numbered = kinds == ("int",) and all(type(key) is int for key, _ in found)
+    if not (kinds == ("str",) or (numbered and len(found) <= _MOST_LOOKED_UP)):
+        this.refuse(f"looks up a {describe(key)} in a table of {len(found)}")
+    if (
+        kinds == ("str",)
+        and isinstance(default, Known)
+        and kinds_in(default) == (kind,)
+    ):
+        return this.look_up(f"d.get(s, {default.value!r})", kind, key, found)
+    shape = join(shape_of(Known(found[0][1])), shape_of(default))
+    made = this.declare_variables(shape)
+    if numbered:
+        _choose_by_number(this, made, this.text(key), found)
+    else:
+        there = this.look_up("s in d", "bool", key, found)
+        value = this.look_up(f"d.get(s, {found[0][1]!r})", kind, key, found)
+        this.emit(f"if {this.text(there)}:")
+        with this.deeper():
+            this.assign(made, value, shape)
+    this.emit("else:")
+    with this.deeper():
+        this.assign(made, default, shape)
+    return made
 
 
 def read_item_at(this: FunctionText, items: Items, index: Value) -> Value:

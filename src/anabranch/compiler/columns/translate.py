@@ -46,6 +46,7 @@ from anabranch.compiler.columns.control_flow import (
     translate_if,
     translate_try,
     translate_while,
+    without_else,
 )
 from anabranch.compiler.columns.function_calls import (
     FUNCTIONS,
@@ -75,6 +76,7 @@ from anabranch.compiler.columns.values import (
     describe,
     flatten_all,
     join,
+    kind_of_known,
     leaves,
     parts_of,
     shape_of,
@@ -242,9 +244,14 @@ class FunctionText(Arithmetic):
         return times.negate(self, op, value)
 
     def block(self, block: ir.Block) -> None:
+        raising = _find_raising(block)
         for place, one in enumerate(block):
             self.line = one.line
-            if isinstance(one, ir.If):
+            if place == raising:
+                self.give_up()
+            if isinstance(one, ir.For | ir.While) and one.orelse:
+                self.block(without_else(one))
+            elif isinstance(one, ir.If):
                 if translate_if(self, one, block[place + 1 :]):
                     return
             else:
@@ -288,8 +295,8 @@ class FunctionText(Arithmetic):
                     return
                 self.add_return(self.get(value), one.line)
                 raise DeadError
-            case ir.Raise():
-                self.give_up()
+            case ir.Delete(name=name, scope="local") if name in names:
+                del names[name]
             case ir.Try():
                 translate_try(self, one)
             case ir.Unknown(what=what):
@@ -317,6 +324,8 @@ class FunctionText(Arithmetic):
             case ir.Build(kind="tuple" | "list" as kind):
                 values = self._list_parts(one)
                 return Group(values, kind == "list", len(self.loops))
+            case ir.Build(kind="set", items=items) if not one.starred:
+                return self._make_set([self.get(item) for item in items])
             case ir.Build(kind="str", items=items):
                 return join_strings(self, [self.get(item) for item in items])
             case ir.Build(kind="slice", items=items):
@@ -339,6 +348,12 @@ class FunctionText(Arithmetic):
         if isinstance(one, ir.Build):
             what = f"new {one.kind}"
         return self.refuse(f"has a {what}")
+
+    def _make_set(self, values: list[Value]) -> Value:
+        known = [value.value for value in values if isinstance(value, Known)]
+        if len(known) < len(values) or any(kind_of_known(v) is None for v in known):
+            self.refuse("has a set of values that are not known")
+        return Known({*known})
 
     def _list_parts(self, one: ir.Build) -> tuple[Value, ...]:
         values: list[Value] = []
@@ -383,6 +398,22 @@ class FunctionText(Arithmetic):
             if scope == "global" and name in names:
                 return Known(names[name])  # it never changes: this has been proved
         return self.refuse(f"reads {name}, which has no value")
+
+
+_LEAVING = ir.If | ir.For | ir.While | ir.Try | ir.With | ir.Yield | ir.Return
+
+
+def _find_raising(block: ir.Block) -> int | None:
+    """Return the index from which on a block can only raise, or None.
+
+    What is computed for the error alone, such as its text, need not be translated.
+    """
+    for place, one in enumerate(block):
+        if isinstance(one, ir.Raise):
+            while place and not isinstance(block[place - 1], _LEAVING):
+                place -= 1  # noqa: PLW2901 - back to where it begins
+            return place
+    return None
 
 
 class ColumnsText(FunctionText):
