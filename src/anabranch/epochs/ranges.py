@@ -173,6 +173,7 @@ def find_deciding_before(
     batch: WireBatch, task: EpochTask, unit: int, kernel: Kernel, pickler: Pickler
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the replicas of a unit with a batch's deciding items for earlier ranges."""
+    batch.as_table()  # of whose columns the highest time is found at once
     ends = ends_of(batch, task, unit)
     before: WireBatch | None = None
     for channel, (start, end) in enumerate(pairwise(ends[:-1]), 1):
