@@ -2,24 +2,29 @@
 
     anabranch bench spark/throughput chain|vwap|window|heavy|mixed
         [--rows N] [--runs N] [--parquet] [--skip-by-hand]
+        [--by-hand-rows N] [--by-hand-runs N]
 
 Sides, measured in turn in one run: this engine; the job as two plain Python processes
 over half of the input each (no order, no recovery, keys split by hand: an upper bound
-for Python on two cores); the job written by hand in PySpark (fewer rows where it is
-slow; rates are compared). With `--parquet` files are Parquet, and plain processes read
+for Python on two cores); then the job written by hand in PySpark (`--by-hand-rows`, once
+after a warm-up: it is slow; rates are compared, and what it writes is checked, as far as
+it keeps an order). With `--parquet` files are Parquet, and plain processes read
 and write them by Arrow. `heavy` compares degree 2 with degree 1 as well. What we write
-must be what one plain process writes, byte by byte. The session is up before. What a job takes to start and its first epoch are part of our rates, and
-reported apart; the rate without them is the steady state.
+must be what one plain process writes, byte by byte. The session is up before. What a job
+takes to start and its first epoch are part of our rates, and reported apart; the rate
+without them is the steady state.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -37,7 +42,7 @@ ROWS = dict.fromkeys(JOBS, 2_000_000) | {"heavy": 200_000}
 OURS = "anabranch"
 METRICS: list[ab.Metrics] = []  # of our runs with degree 2
 WARM_UPS = 3  # measured: the rate still rises in the second and the third run
-SLOW_ROWS = 100_000  # of the jobs by hand that keep state
+BY_HAND_ROWS = 1_000_000  # some seconds to start a query do not count there
 BY_HAND: dict[str, dict[str, Callable[..., None]]] = {
     "chain": {"four mapInPandas": handwritten.chain},
     "vwap": {
@@ -75,6 +80,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--skip-by-hand", action="store_true")
+    parser.add_argument("--by-hand-rows", type=int, default=BY_HAND_ROWS)
+    parser.add_argument("--by-hand-runs", type=int, default=1)
     parser.add_argument("--parquet", action="store_true")
     parser.add_argument("--json", help="write the results to this file")
     arguments = parser.parse_args()
@@ -99,17 +106,15 @@ def main() -> None:
         if job == "heavy":
             sides["anabranch, degree 1"] = partial(ours, job, source, folder, 1)
             counts["anabranch, degree 1"] = rows
-        elif not (arguments.skip_by_hand or arguments.parquet):
-            slow = rows
-            by_hand = source
-            if job != "chain":  # a directory: a streaming source reads nothing else
-                slow = min(rows, SLOW_ROWS)
-                (folder / "some").mkdir()
-                by_hand = make_trades(folder / "some" / "trades.csv", slow).parent
-            for name, run in BY_HAND[job].items():
-                sides[name] = partial(by_hand_run, run, spark, by_hand, folder)
-                counts[name] = slow
         times = interleaved(sides, arguments.runs, warm_ups=WARM_UPS)
+        if job != "heavy" and not (arguments.skip_by_hand or arguments.parquet):
+            (folder / "some").mkdir()  # a streaming source reads nothing else
+            slow = arguments.by_hand_rows
+            some = make_trades(folder / "some" / "trades.csv", slow)
+            for name in BY_HAND[job]:
+                found = time_by_hand(job, name, spark, some, arguments.by_hand_runs)
+                times[name] = (found * arguments.runs)[: len(times[OURS])]
+                counts[name] = slow
         rates = {
             name: [counts[name] / seconds for seconds in found]
             for name, found in times.items()
@@ -120,7 +125,7 @@ def main() -> None:
         if (why := why_different(whole, folder / "ours")) is not None:
             raise SystemExit(why)
         kind = f"{job}, Parquet" if arguments.parquet else job
-        results, claims = compared(kind, rates, METRICS[-arguments.runs :], rows)
+        results, claims = compared(kind, rates, METRICS[-arguments.runs :], counts)
         name = f"{kind}, {rows:,} trades" if rows >= MANY_ROWS else kind
         report(name, results, arguments.json, claims=claims)
     finally:
@@ -128,9 +133,13 @@ def main() -> None:
 
 
 def compared(
-    job: str, rates: dict[str, list[float]], metrics: list[ab.Metrics], rows: int
+    job: str,
+    rates: dict[str, list[float]],
+    metrics: list[ab.Metrics],
+    counts: dict[str, int],
 ) -> tuple[dict[str, Any], list[Claim]]:
     """Return the rates, and what ours is over each of the others."""
+    rows = counts[OURS]
     others = {name: found for name, found in rates.items() if name != OURS}
     sides = {OURS: rates[OURS]}
     if all(found.epochs > 1 for found in metrics):
@@ -147,6 +156,7 @@ def compared(
             f"{job}, {rows:,} trades: {our_name} over {name}",
             ratio(our_rates, found),
             at_least=least(job, name, rows),
+            remark=f"by hand: {counts[name]:,} trades" if counts[name] != rows else "",
         )
         for our_name, our_rates in sides.items()
         for name, found in others.items()
@@ -209,13 +219,51 @@ def two_processes(job: str, source: Path, rows: int, middle: int, folder: Path) 
             raise RuntimeError(msg)
 
 
-def by_hand_run(
-    run: Callable[..., None], spark: object, source: Path, folder: Path
-) -> None:
-    target = folder / "by-hand"
-    for used in (target, Path(f"{target}.checkpoint")):
-        shutil.rmtree(used, ignore_errors=True)
-    run(spark, source, target)
+def why_other_rows(job: str, source: Path, target: Path) -> str | None:
+    """Return why a job by hand has written other rows than it should, or None.
+
+    It keeps no order of a key, so only the chain has the same values for certain. A
+    stream by hand has no end, so windows that are not full are missing.
+    """
+    written = Counter(
+        tuple(row)
+        for part in sorted(target.glob("part*"))
+        for row in csv.reader(part.open())
+        if row[0] != "ts"
+    )
+    if job == "window":
+        with source.open() as file:
+            trades = Counter(row[1] for row in csv.reader(file) if row[0] != "ts")
+        full = Counter({symbol: count // 100 for symbol, count in trades.items()})
+        found = Counter(symbol for _, symbol, _ in written.elements())
+        return None if +full == found else f"{target} has other windows"
+    expected = target.with_suffix(".expected")
+    plain(job, source, 0, sys.maxsize, expected)
+    with expected.open() as file:
+        rows = Counter(tuple(row) for row in csv.reader(file) if row[0] != "ts")
+    if job == "vwap":
+        written, rows = (
+            Counter(row[:2] for row in one.elements()) for one in (written, rows)
+        )
+    return None if rows == written else f"{target} has other rows"
+
+
+def time_by_hand(
+    job: str, name: str, spark: object, source: Path, runs: int
+) -> list[float]:
+    """Return what runs of a job by hand take; check what the last one has written."""
+    target = source.parent.parent / "by-hand"
+
+    def run() -> None:
+        for used in (target, Path(f"{target}.checkpoint")):
+            shutil.rmtree(used, ignore_errors=True)
+        BY_HAND[job][name](spark, source.parent, target)
+
+    found = interleaved({name: run}, runs, warm_ups=1)[name]
+    if (why := why_other_rows(job, source, target)) is not None:
+        msg = f"{name}: {why}"
+        raise SystemExit(msg)
+    return found
 
 
 if __name__ == "__main__":

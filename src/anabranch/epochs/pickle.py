@@ -337,9 +337,27 @@ class Pickler:
                 return self._dump_held(key, state)
             columns = tuple(tuple(column.list_values()) for column in state.columns)
             state = _Rows(state.type, columns) if some else state.list_items()
-        elif is_rows(state):
-            state = _Rows(type(state[0]), tuple(zip(*state, strict=True)))
+        else:
+            state = _by_attribute(state)
         return self.dumps_state((key, state))
+
+    def dumps_windows(self, key: Any, kept: tuple[Any, ...]) -> bytes:
+        """Return what a clock's windows keep of a key; items are stored by attribute.
+
+        The state is the first of what is kept: a dict of lists, or some lists.
+        """
+        state, *others = kept
+        if type(state) is dict:
+            state = {name: _by_attribute(value) for name, value in state.items()}
+        elif type(state) is list:
+            state = [*map(_by_attribute, state)]
+        return self.dumps_state((key, (state, *others)))
+
+    def dumps_times(self, key: Any, times: tuple[Any, ...]) -> bytes:
+        """Return a key and plain times, as `dumps_state` does."""
+        if _is_plain(key) and _is_plain(times):
+            return pickle.dumps((key, times), _NO_FRAMES)
+        return self.dumps_state((key, times))
 
     def _dump_held(self, key: Any, held: HeldItems) -> bytes:
         """Return an entry of plain values, assembled from plain `pickle` output.
@@ -457,11 +475,21 @@ def _is_plain(key: Any) -> bool:
 class _Held:
     """Stands for items of a type given by held columns."""
 
-    def __init__(self, kind: type) -> None:
-        self._kind = kind
+    def __init__(self, kind: type, columns: tuple[HeldColumn, ...] = ()) -> None:
+        self._given = kind, tuple(map(tuple, columns))
 
     def __reduce__(self) -> Any:
-        return _restore_items, (self._kind, ())
+        return _restore_items, self._given
+
+
+def _by_attribute(value: Any) -> Any:
+    """Return a list of tuples of one type by attribute, any other value as it is."""
+    if isinstance(value, HeldItems):
+        some = value.columns and has_rows(value.type)
+        return _Held(value.type, value.columns) if some else value.list_items()
+    if is_rows(value):
+        return _Rows(type(value[0]), tuple(zip(*value, strict=True)))
+    return value
 
 
 def is_rows(state: Any) -> bool:

@@ -162,6 +162,7 @@ def by_key(
     if count == 1:
         yield 0, batch
         return
+    batch.as_table()  # once for the whole, before its keys are read
     for channel, rows in _by_channel(batch, key, task.stage, unit, sent):
         if len(rows):
             yield channel, batch.take(rows)

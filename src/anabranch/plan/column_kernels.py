@@ -76,6 +76,16 @@ class ColumnShape:
     type: Any = None
     parts: tuple[ColumnShape, ...] | None = None
 
+    @property
+    def is_flat_record(self) -> bool:
+        """Whether it is that of a NamedTuple without tuples in it."""
+        parts = self.parts
+        return (
+            self.type is not None
+            and parts is not None
+            and all(part.parts is None for part in parts)
+        )
+
     def scalars(self) -> Iterator[ColumnShape]:
         """Yield its scalars, in order."""
         if self.parts is None:

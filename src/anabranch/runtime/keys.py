@@ -170,6 +170,8 @@ def rank_bytes(key: Any) -> bytes:  # noqa: PLR0911 - one case per type
             return b"\x03" + _delimit(key)
         case tuple():
             return join_ranks(map(rank_bytes, key))
+        case int() | float():
+            return b"\x01" + _number_bytes(key)
         case numbers.Complex() if _is_complex(key):
             own = b"\x05" + _delimit(key_bytes(key))
             return own if key.imag else rank_bytes(float(key.real))

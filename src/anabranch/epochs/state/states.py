@@ -7,6 +7,7 @@ of a stream are found through an index by time in each bucket.
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from anabranch.epochs.state.store import GONE, NO_STATES, OpenStates, short_key
 from anabranch.errors import CheckpointError, EngineError
 from anabranch.graph.graph import Op
 from anabranch.operators.kernel import Kernel, State
+from anabranch.operators.windows import Aggregate
 from anabranch.runtime.clocked import FORGET, TURN, LentKeys
 from anabranch.runtime.keys import key_bytes, key_hash, key_rank, rank_bytes
 from anabranch.runtime.state import LentStates
@@ -334,8 +336,7 @@ class ClockStates(StoredStates):
             for key, (own, due, before_due) in self._keys.holder.list_changes():
                 if own is not None:
                     kept = _Kept(own, due)
-                    entry = self._pickler.dumps_state((key, tuple(kept)))
-                    found[self._find_entry(key)] = entry
+                    found[self._find_entry(key)] = self._dump(key, kept)
                 elif before_due is not None:
                     found[self._find_entry(key)] = GONE
                 before, after = _Kept(None, before_due), _Kept(None, due)
@@ -343,7 +344,7 @@ class ClockStates(StoredStates):
         for key, own in dict.items(self._keys):
             kept = _Kept(own, **{field: has.get(key) for field, has in others.items()})
             old, before = self._found.get(key, (GONE, _Kept(None)))
-            new = self._pickler.dumps_state((key, tuple(kept)))
+            new = self._dump(key, kept)
             if new != old:
                 found[self._find_entry(key)] = new
             found |= self._index_changes(key, before, kept)
@@ -352,6 +353,12 @@ class ClockStates(StoredStates):
                 found[self._find_entry(key)] = GONE
                 found |= self._index_changes(key, before, _Kept(None))
         return found
+
+    def _dump(self, key: Any, kept: _Kept) -> bytes:
+        assert self._pickler is not None  # noqa: S101
+        if isinstance(self._op.kind, Aggregate):
+            return self._pickler.dumps_windows(key, tuple(kept))
+        return self._pickler.dumps_state((key, tuple(kept)))
 
     def _index_changes(
         self, key: Any, before: _Kept, after: _Kept
@@ -366,13 +373,19 @@ class ClockStates(StoredStates):
             if old is not None:
                 changed[self._entry(old, what, key)] = GONE
             if new is not None:
-                entry = self._pickler.dumps_state((key, (new, what)))
+                entry = self._pickler.dumps_times(key, (new, what))
                 changed[self._entry(new, what, key)] = entry
         return changed
 
     def _entry(self, time: Any, what: int, key: Any) -> bytes:
-        raw = short_key(self.index + rank_bytes((time, what)) + key_bytes(key))
+        raw = short_key(self.index + _rank_time(time, what) + key_bytes(key))
         return self._bucket_bytes(key) + raw
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _rank_time(time: Any, what: int) -> bytes:
+    """Return the sort key of a time, which many keys share."""
+    return rank_bytes((time, what))
 
 
 class _Keys(LentKeys):

@@ -28,7 +28,7 @@ from anabranch.plan.column_kernels import ColumnKernel, ColumnKind
 from anabranch.runtime.clocked import TURN, LentKeys, find_clock
 from anabranch.runtime.columns.chain import ColumnStep, Commit, list_columns
 from anabranch.runtime.columns.column import Numpy, Pools, UnfitError
-from anabranch.runtime.columns.held_state import ColumnBatch, HeldKeys
+from anabranch.runtime.columns.held_state import ColumnBatch, HeldKeys, HeldRanges
 from anabranch.runtime.columns.windows import check_finite, ramps
 from anabranch.runtime.keys import in_key_order, join_ranks, key_rank, rank_bytes
 from anabranch.runtime.state import HeldItems
@@ -146,7 +146,7 @@ class ClockedPlan:
         self.kind = kind
         self.scale = scale_of_kind(kind)
         self.size, self.every = spans_of(window)(self.scale)
-        self._tumbling = window.every is None or window.every == window.time
+        self.tumbling = window.every is None or window.every == window.time
 
     def admit(
         self, times: Numpy, reached: Any, advances: Numpy, places: Numpy
@@ -193,7 +193,7 @@ class ClockedPlan:
         """
         low = times // self.every + 1
         last = clocks[-1] // self.every  # the last window that closes
-        if self._tumbling:
+        if self.tumbling:
             rows = np.flatnonzero(low <= last)
             k = low[rows]
         else:
@@ -215,7 +215,7 @@ class ClockedPlan:
 
     def find_open(self, times: Numpy, clock: Any) -> Numpy:
         """Return the indices of items that some window still holds."""
-        if self._tumbling:
+        if self.tumbling:
             return np.flatnonzero((times // self.every + 1) * self.every > clock)
         return np.flatnonzero((times + self.size) // self.every * self.every > clock)
 
@@ -246,7 +246,7 @@ class ClockedPlan:
         return items, times, places
 
     def _list_held(self, state: Any) -> tuple[list[Any], list[Any]]:
-        if not self._tumbling:
+        if not self.tumbling:
             return state[0], state[1]
         items = [item for held in state.values() for item in held]
         starts = [(k - 1) * self.every for k, held in state.items() for _ in held]
@@ -255,7 +255,7 @@ class ClockedPlan:
     def restore(self, items: Any, times: list[Any], clock: Any) -> tuple[Any, Any]:
         """Return the state of a key with the given items, and when it is due."""
         ks = [time // self.every + 1 for time in times]
-        if not self._tumbling:
+        if not self.tumbling:
             least = min(ks)
             if clock is not None:
                 following = clock // self.every + 1
@@ -354,9 +354,39 @@ class HeldClocked(HeldKeys):
 
     def list_changes(self) -> Iterator[tuple[Any, Any | HeldItems]]:
         """Yield keys with their changes: the state, its new and its old due time."""
-        for key, state, due, saved in self.list_keys(self.take_changed()):
+        places = self.take_changed()
+        flat = self.batch is not None and self.batch.shape.is_flat_record
+        windows = flat and self.plan is not None and self.plan.tumbling
+        found = self._list_windows(places) if windows else self.list_keys(places)
+        for key, state, due, saved in found:
             self.saved[self._places[key]] = due
             yield key, (state, due, saved)
+
+    def _list_windows(self, places: list[int]) -> Iterator[tuple[Any, Any, Any, Any]]:
+        """Yield keys as `list_keys` does, with the items of their windows in columns."""
+        assert self.batch is not None and self.plan is not None  # noqa: PT018, S101
+        every = self.plan.every
+        numbers = self.times // every + 1
+        order = np.lexsort((numbers, self.slots))
+        slots, numbers = self.slots[order], numbers[order]
+        changes = (slots[1:] != slots[:-1]) | (numbers[1:] != numbers[:-1])
+        starts = _NOTHING
+        if len(order):
+            starts = np.flatnonzero(np.append(True, changes))
+        ends = [*starts[1:].tolist(), len(order)][: len(starts)]
+        shape, columns = self.batch.shape, self.batch.take(order).columns
+        ranges = [HeldRanges(column) for column in columns]
+        held: dict[int, dict[Any, HeldItems]] = {}
+        opened = slots[starts].tolist(), numbers[starts].tolist(), starts.tolist()
+        wanted = {*places}
+        for place, k, start, end in zip(*opened, ends, strict=True):
+            if place in wanted:
+                cut = tuple(one.cut(start, end) for one in ranges)
+                held.setdefault(place, {})[k] = HeldItems(shape.type, cut)
+        for place in places:
+            state = held.get(place)
+            due = None if state is None else min(state) * every
+            yield self.keys[place], state, due, self.saved[place]
 
 
 def check_clock(state: Mapping[str, Any], scale: Scale, dtype: Any) -> Any:

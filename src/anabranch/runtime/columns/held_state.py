@@ -254,15 +254,14 @@ class HeldWindows(HeldKeys):
         """Yield keys with states changed since the last call."""
         assert self.batch is not None  # noqa: S101 - as above
         shape, ends = self.batch.shape, np.cumsum(self.counts).tolist()
-        flat = shape.parts is not None and all(p.parts is None for p in shape.parts)
-        if shape.type is None or not flat or self.plan is not None:
+        if not shape.is_flat_record or self.plan is not None:
             items = self.batch.items()
             for place in self.take_changed():
                 end = ends[place]
                 own = items[end - int(self.counts[place]) : end]
                 yield self.keys[place], self._state_of(place, own)
             return
-        columns = [_HeldRanges(column) for column in self.batch.columns]
+        columns = [HeldRanges(column) for column in self.batch.columns]
         plain = all(column.plain for column in columns)
         for place in self.take_changed():
             end = ends[place]
@@ -271,7 +270,7 @@ class HeldWindows(HeldKeys):
             yield self.keys[place], HeldItems(shape.type, cut, plain)
 
 
-class _HeldRanges:
+class HeldRanges:
     """A held column from which the ranges of keys are cut."""
 
     def __init__(self, column: BatchColumn) -> None:
