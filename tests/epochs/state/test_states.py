@@ -291,3 +291,30 @@ def test_states_that_are_held_are_not_read_again(tmp_path, monkeypatch):
         assert [] == epochs.run([Trade("a", 3.5)])
     finally:
         close_buckets()
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_states_that_kernels_hold_are_not_read_again_at_the_end(
+    name, tmp_path, monkeypatch
+):
+    epochs = ColumnEpochs(tmp_path, KEYED[name])
+    trades = [Trade(f"S{n % 7}", 1.5 * n) for n in range(40)]
+    try:
+        epochs.run(trades)
+        epochs.save()
+        epochs.run(trades[:9])
+        loaded = []
+        monkeypatch.setattr(StoredStates, "_load", lambda *given: loaded.append(given))
+
+        epochs.states.load_all()
+
+        assert [] == loaded
+        epochs.run_python(trades)
+        epochs.run_python(trades[:9])
+        expected = {
+            key: list(state)
+            for key, state in epochs.python.states[epochs.op.name].items()
+        }
+        assert expected == {key: list(state) for key, state in epochs.states.items()}
+    finally:
+        epochs.give_up()

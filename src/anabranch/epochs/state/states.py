@@ -134,9 +134,10 @@ class StoredStates(LentStates):
     def load_all(self) -> None:
         """Read the states of every key of the replica."""
         self.settle()
+        here = {self._find_entry(key) for key in self}
         for raw, old in self._opened.states(self.prefix):
-            key, state = self._load(old)
-            if key not in self:
+            if raw not in here:
+                key, state = self._load(old)
                 self._old[raw] = old
                 self[key] = state
         if not self._op.state_key:
@@ -259,7 +260,7 @@ class ClockStates(StoredStates):
         if key not in self._found:
             old = self._opened.get(self._find_entry(key))
             if old is not None:
-                return self._take(key, old)
+                return self._take(key, old, self._load(old, key)[1])
         raise KeyError(key)
 
     def find_saved(self, key: Any) -> Any | None:
@@ -272,8 +273,8 @@ class ClockStates(StoredStates):
         if key not in self._found:
             self.find(key)
 
-    def _take(self, key: Any, old: bytes) -> State:
-        kept = _Kept(*self._load(old, key)[1])
+    def _take(self, key: Any, old: bytes, loaded: tuple[Any, ...]) -> State:
+        kept = _Kept(*loaded)
         self._found[key] = old, kept
         state = self[()]
         dict.__setitem__(self._keys, key, kept.state)
@@ -285,10 +286,11 @@ class ClockStates(StoredStates):
 
     def load_all(self) -> None:
         self._keys.settle()
-        for _, old in self._opened.states(self.prefix):
-            key = self._load(old)[0]
-            if key not in self._keys and key not in self._found:
-                self._take(key, old)
+        here = {self._find_entry(key) for key in (*self._keys, *self._found)}
+        for raw, old in self._opened.states(self.prefix):
+            if raw not in here:
+                key, kept = self._load(old)
+                self._take(key, old, kept)
 
     def _fetch_due(self, clock: Any) -> None:
         """Queue the keys due up to the clock, from the index of each bucket."""

@@ -12,7 +12,6 @@ returns a value of another type, is flagged: a kernel that meets it gives up.
 from __future__ import annotations
 
 import datetime as dt
-import functools
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -517,9 +516,8 @@ class ColumnStep:
         held = self._find_held(states, HeldWindows, batch.count)
         keys, codes = self._slots(batch)
         numbers, new = held.place(keys)
-        whole, slots, before = self._join_held(
-            batch, held, numbers[codes], self._open_others(new)
-        )
+        front, before = self._list_held(batch, held, self._open_others(new))
+        slots = _join_slots(before, numbers[codes])
         order = np.argsort(_narrow(slots, len(before)), kind="stable")
         totals = np.bincount(slots, minlength=len(before))
         closing = totals // size
@@ -530,12 +528,18 @@ class ColumnStep:
         starts = starts[closed_by]
         outs = self._outputs(len(starts))
         fields = [
-            array[order] for n in self.kernel.reads for array in whole.columns[n].arrays
+            array[order]
+            for n in self.kernel.reads
+            for array in (
+                batch.columns[n]
+                if front is None
+                else front.columns[n].join(batch.columns[n])
+            ).arrays
         ]
         self._call(len(starts), [starts, starts + size], fields, [], outs)
         counts = totals - closing * size
         left = np.repeat(firsts + closing * size, counts) + ramps(counts)
-        kept = whole.take(order[left])
+        kept = _take_joined(front, batch, order[left])
 
         def commit() -> None:
             held.take_over(states, new, numbers)
@@ -555,16 +559,26 @@ class ColumnStep:
 
         Return all items, the key index of each, and how many items each key held.
         """
+        front, before = self._list_held(batch, held, lists)
+        whole = batch if front is None else front.join(batch)
+        whole = ColumnBatch(whole.shape, whole.columns, whole.count)
+        return whole, _join_slots(before, slots), before
+
+    def _list_held(
+        self, batch: ColumnBatch, held: HeldWindows, lists: Sequence[Sequence[Any]]
+    ) -> tuple[ColumnBatch | None, Numpy]:
+        """Return the contents of windows, key by key, and how many items each key has.
+
+        `lists` are those of new keys.
+        """
         waiting = [item for items in lists for item in items]
-        parts = [] if held.batch is None else [held.batch.columns]
+        front = held.batch
         if waiting:
-            parts.append(tuple(list_columns(waiting, batch.shape, self._pools)))
-        columns = [*parts, batch.columns]
-        joined = tuple(map(_join, zip(*columns, strict=True))) if parts else columns[0]
+            columns = tuple(list_columns(waiting, batch.shape, self._pools))
+            more = ColumnBatch(batch.shape, columns, len(waiting))
+            front = more if front is None else front.join(more)
         lengths = np.array(list(map(len, lists)), np.int64)
-        before = np.concatenate([held.counts, lengths])
-        slots = np.concatenate([np.repeat(np.arange(len(before)), before), slots])
-        return ColumnBatch(batch.shape, joined, len(slots)), slots, before
+        return front, np.concatenate([held.counts, lengths])
 
     def _window(self, batch: ColumnBatch, commits: list[Commit]) -> ColumnBatch:
         """Run the windows that a batch's items close, in closing order."""
@@ -687,8 +701,23 @@ class ColumnStep:
 _NOTHING = np.zeros(0, np.int64)
 
 
-def _join(columns: Sequence[BatchColumn]) -> BatchColumn:
-    return functools.reduce(BatchColumn.join, columns)
+def _join_slots(before: Numpy, slots: Numpy) -> Numpy:
+    """Return the key index of each item, those that keys held before included."""
+    return np.concatenate([np.repeat(np.arange(len(before)), before), slots])
+
+
+def _take_joined(
+    front: ColumnBatch | None, batch: ColumnBatch, rows: Numpy
+) -> ColumnBatch:
+    """Return some items of two batches, one behind the other; only those are copied."""
+    if front is None:
+        return batch.take(rows)
+    behind = rows >= front.count
+    some = front.take(rows[~behind]).join(batch.take(rows[behind] - front.count))
+    places = np.empty(len(rows), np.int64)
+    places[~behind] = np.arange(len(rows) - np.count_nonzero(behind))
+    places[behind] = np.arange(len(rows) - np.count_nonzero(behind), len(rows))
+    return some.take(places)
 
 
 def _first_come(numbers: Numpy) -> tuple[Numpy, Numpy]:
