@@ -368,7 +368,7 @@ def _zip(this: FunctionText, args: list[Value]) -> Value:
     return Group(tuple(Group(tuple(row)) for row in zip(*columns, strict=True)))
 
 
-def _reversed(this: FunctionText, args: list[Value]) -> Value:
+def _reverse(this: FunctionText, args: list[Value]) -> Value:
     if len(args) != 1:
         this.give_up()
     return Group(tuple(parts_of(args[0]))[::-1])
@@ -398,7 +398,7 @@ FUNCTIONS: dict[Any, Callable[[FunctionText, list[Value]], Value]] = {
     min: _best("<"),
     pow: _pow,
     range: _range,
-    reversed: _reversed,
+    reversed: _reverse,
     round: _round,
     str: _str,
     sum: _sum,
