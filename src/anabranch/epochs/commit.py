@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from anabranch.connectors.storage import Location
@@ -17,8 +19,10 @@ from anabranch.epochs.checkpoint.directory import Checkpoint, Place, Upkeep
 from anabranch.epochs.checkpoint.record import (
     FEWEST_BUCKETS,
     IncompleteGroup,
+    Log,
     PartSum,
     Record,
+    Snapshot,
     tidy,
 )
 from anabranch.epochs.faults import reach
@@ -33,7 +37,7 @@ from anabranch.epochs.item_files import (
 from anabranch.epochs.outputs import SparkOutputs, stage_of
 from anabranch.epochs.pickle import PickledNames, Pickler
 from anabranch.epochs.state.buckets import Stamp
-from anabranch.epochs.task import ItemFile, Report, pause_collection
+from anabranch.epochs.task import ItemFile, Report, having, pause_collection
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
 from anabranch.runtime.failures import Failure, OnError, stop
@@ -112,7 +116,7 @@ class Committer:
 
     def commit(self, done: FinishedEpoch) -> frozenset[Place]:
         """Commit a finished epoch; return the buckets to snapshot next."""
-        for report in done.reports:
+        for report in having(done.reports, "read"):
             for source, count in report.read.items():
                 self.read[source] += count
         for source, reached in find_reached(done.reports).items():
@@ -120,18 +124,21 @@ class Committer:
             partitions = {name: vars(one) for name, one in reached.items()}
             merged = {**position["partitions"], **partitions}
             self.positions[source] = {**position, "partitions": merged}
-        self._outputs.compare(stage_of(done.stamp), parts_of(done.reports))
+        parts, files = parts_of(done.reports), files_of(done.reports)
+        self._outputs.compare(stage_of(done.stamp), parts)
         self._outputs.count(done.reports)
-        failed = [failure for report in done.reports for failure in report.failures]
+        failing = having(done.reports, "failures")
+        failed = [failure for report in failing for failure in report.failures]
         failures, self.not_read = [*self.not_read, *failed], []
         due: frozenset[Place] = frozenset()
         if self._checkpoint is None:
-            self._outputs.publish(stage_of(done.stamp), parts_of(done.reports))
+            self._outputs.publish(stage_of(done.stamp), parts)
         else:
             reach("ran", done.stamp.epoch)
+            logs, snapshots = logs_of(done.reports), snapshots_of(done.reports)
             with pause_collection():
-                record = self._checkpoint.list_parts(self._record(done))
-            files = files_of(done.reports)
+                made = self._record(done, parts, files, logs, snapshots)
+                record = self._checkpoint.list_parts(made)
             delivery = None
             if failures or any(done.sunk.values()) or files:
                 plain = {s: [tuple(f) for f in some] for s, some in files.items()}
@@ -142,11 +149,9 @@ class Committer:
             self._outputs.note(sums_of(done.reports))
             self._outputs.publish(stage_of(done.stamp), record.parts)
             reach("published", record.epoch)
-            new = (log for report in done.reports for log in report.logs)
-            whole = (one for report in done.reports for one in report.snapshots)
             with pause_collection():
-                due = self._upkeep.due(record, new, whole)
-        self._deliver(done.stamp, failures, done.sunk, files_of(done.reports))
+                due = self._upkeep.due(record, logs, snapshots)
+        self._deliver(done.stamp, failures, done.sunk, files)
         return due
 
     def deliver_before_failure(
@@ -203,19 +208,25 @@ class Committer:
         if self._checkpoint is not None:
             self._checkpoint.refuse_other_run()
 
-    def _record(self, done: FinishedEpoch) -> Record:
+    def _record(
+        self,
+        done: FinishedEpoch,
+        parts: Mapping[str, tuple[str, ...]],
+        files: FilesOfSinks,
+        logs: tuple[Log, ...],
+        snapshots: tuple[Snapshot, ...],
+    ) -> Record:
         """Return the record of an epoch: the previous one, updated."""
         assert self._checkpoint is not None  # noqa: S101
         last = self._checkpoint.last or Record()
-        parts = parts_of(done.reports)
         counts = dict(last.part_counts)
         for sink, names in parts.items():
             counts[sink] = counts.get(sink, 0) + len(names)
         delivered = dict(self._outputs.delivered)
         for sink, items in done.sunk.items():
             delivered[sink] += len(items)
-        for sink, files in files_of(done.reports).items():
-            delivered[sink] += sum(one.items for one in files)
+        for sink, some in files.items():
+            delivered[sink] += sum(one.items for one in some)
         finished = (
             last.finished
             if done.finished is None
@@ -224,8 +235,6 @@ class Committer:
                 done.finished,
             )
         )
-        logs = tuple(log for report in done.reports for log in report.logs)
-        snapshots = (one for report in done.reports for one in report.snapshots)
         record = Record(
             epoch=done.stamp.epoch,
             turn=done.stamp.turn,
@@ -321,7 +330,7 @@ class Committer:
 def find_reached(reports: Iterable[Report]) -> dict[str, dict[str, Reached]]:
     """Return the progress of workers in the partitions of each source."""
     found: dict[str, list[tuple[str, Reached]]] = {}
-    for report in reports:
+    for report in having(reports, "reached"):
         for source, reached in report.reached.items():
             found.setdefault(source, []).extend(reached)
     return {source: latest(reached) for source, reached in found.items()}
@@ -335,16 +344,26 @@ def files_of(reports: Iterable[Report]) -> dict[str, tuple[ItemFile, ...]]:
     >>> [one.file for one in files_of(reports)["out"]]
     ['0.items', '1.items']
     """
-    files: dict[str, tuple[ItemFile, ...]] = {}
-    for report in reports:
+    files: dict[str, list[ItemFile]] = {}
+    for report in having(reports, "item_files"):
         for one in report.item_files:
-            files[one.sink] = (*files.get(one.sink, ()), one)
-    return files
+            files.setdefault(one.sink, []).append(one)
+    return {sink: tuple(some) for sink, some in files.items()}
+
+
+def logs_of(reports: Iterable[Report]) -> tuple[Log, ...]:
+    """Return the logs that reports name."""
+    return tuple(chain.from_iterable(map(attrgetter("logs"), reports)))
+
+
+def snapshots_of(reports: Iterable[Report]) -> tuple[Snapshot, ...]:
+    """Return the snapshots that reports name."""
+    return tuple(chain.from_iterable(map(attrgetter("snapshots"), reports)))
 
 
 def sums_of(reports: Iterable[Report]) -> tuple[PartSum, ...]:
     """Return the sums of all parts that reports name."""
-    return tuple(one for report in reports for one in report.sums)
+    return tuple(chain.from_iterable(map(attrgetter("sums"), reports)))
 
 
 def parts_of(reports: Iterable[Report]) -> dict[str, tuple[str, ...]]:
@@ -355,7 +374,7 @@ def parts_of(reports: Iterable[Report]) -> dict[str, tuple[str, ...]]:
     {'out': ('7.part-0.csv', '7.part-1.csv')}
     """
     parts: dict[str, list[str]] = {}
-    for report in reports:
+    for report in having(reports, "parts"):
         for sink, part in report.parts.items():
             parts.setdefault(sink, []).append(part)
     return {sink: tuple(some) for sink, some in parts.items()}

@@ -26,8 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.epochs.layout import SparkLayout, Unit
-from anabranch.epochs.task import Report, deal_evenly
+from anabranch.epochs.task import Report, deal_evenly, replica_of
 from anabranch.runtime.keys import (
+    STANDS_OUT,
     HotKey,
     Rebalance,
     find_hot_key,
@@ -350,14 +351,14 @@ class KeyTables:
             known.table = ()
         table = known.table or deal_evenly(buckets, replicas)
         counts = found.astype(np.float64)
-        replica_of = np.array(table, np.intp)
-        received = np.bincount(replica_of, counts, minlength=replicas)
+        owners = replica_of(table)[:-1]
+        received = np.bincount(owners, counts, minlength=replicas)
         cost = np.array(took_s) / np.maximum(received, 1.0)
         kept = FADING if known.items >= LEAST_ITEMS else 1.0
         total = int(found.sum())
         known.items = int(kept * known.items) + total
         known.counts = kept * known.counts + counts
-        known.loads = kept * known.loads + counts * cost[replica_of]
+        known.loads = kept * known.loads + counts * cost[owners]
         return total, keys
 
     def _divide(self, known: _KeyLoad, buckets: int) -> None:
@@ -376,6 +377,12 @@ def _group_by_unit(reports: Iterable[Report]) -> dict[int, list[Report]]:
     return found
 
 
+def _is_uneven(loads: Loads, table: Sequence[int], replicas: int) -> bool:
+    """Tell the same as `is_uneven`, of an array: there are thousands of buckets."""
+    of_replicas = np.bincount(replica_of(tuple(table))[:-1], loads, replicas)
+    return bool(of_replicas.max() > STANDS_OUT * of_replicas.sum() / replicas)
+
+
 def _judge(known: _KeyLoad, table: Sequence[int], replicas: int) -> list[float] | None:
     """Return the bucket loads by which a table is uneven; None if it is not.
 
@@ -389,10 +396,10 @@ def _judge(known: _KeyLoad, table: Sequence[int], replicas: int) -> list[float] 
     >>> [_judge(known, (0, 1), 2) for _ in range(LASTING)]
     [None, None, [0.9, 0.1]]
     """
-    loads: list[float] = known.loads.tolist()
-    if not is_uneven(loads, table, replicas):
+    if not _is_uneven(known.loads, table, replicas):
         known.slow = 0
         return None
+    loads: list[float] = known.loads.tolist()
     counts: list[float] = known.counts.tolist()
     if not known.by_seconds and is_uneven(counts, table, replicas):
         return counts

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from anabranch.epochs.division import OF_JOBS, Division, StageCosts, divide, widths
 from anabranch.epochs.intake.intake import Intake, Piece
 from anabranch.epochs.layout import SparkLayout
-from anabranch.epochs.task import Report
+from anabranch.epochs.task import Report, having
 from anabranch.logs import log, logger_of
 from anabranch.metrics.job_metrics import (
     EpochTrace,
@@ -160,32 +160,38 @@ class TaskTimes:
 
 def tasks_of(layout: SparkLayout, reports: Sequence[Report]) -> TaskTimes:
     """Return the durations of an epoch's tasks."""
-    work_s, longest_s = 0.0, dict.fromkeys(range(len(layout.levels)), 0.0)
+    seconds: dict[int, list[float]] = {}  # by unit
     for report in reports:
-        unit = layout.units[report.unit]
-        longest_s[unit.level] = max(longest_s[unit.level], report.seconds)
-        if unit.replicated:
-            work_s += report.seconds
-    last = max(reports, key=lambda report: report.seconds, default=None)
-    slowest = () if last is None else tuple(layout.units[last.unit].operators)
-    units = tuple(_add_up_units(layout, reports))
-    return TaskTimes(work_s, sum(longest_s.values()), slowest, units)
+        seconds.setdefault(report.unit, []).append(report.seconds)
+    longest_s = dict.fromkeys(range(len(layout.levels)), 0.0)
+    for number, own in seconds.items():
+        level = layout.units[number].level
+        longest_s[level] = max(longest_s[level], *own)
+    works = (sum(own) for n, own in seconds.items() if layout.units[n].replicated)
+    last = max(seconds, key=lambda number: max(seconds[number]), default=None)
+    slowest = () if last is None else tuple(layout.units[last].operators)
+    units = tuple(_add_up_units(layout, seconds, reports))
+    return TaskTimes(sum(works), sum(longest_s.values()), slowest, units)
 
 
-def _add_up_units(layout: SparkLayout, reports: Iterable[Report]) -> Iterator[UnitWork]:
+def _add_up_units(
+    layout: SparkLayout,
+    seconds: Mapping[int, Sequence[float]],
+    reports: Iterable[Report],
+) -> Iterator[UnitWork]:
     """Yield the work of each unit with operators in an epoch."""
-    by_unit: dict[int, list[Report]] = {}
-    for report in reports:
-        by_unit.setdefault(report.unit, []).append(report)
-    for number, own in sorted(by_unit.items()):
+    taken: Counter[int] = Counter()
+    for report in having(reports, "taken"):
+        taken[report.unit] += sum(report.taken)
+    for number, own in sorted(seconds.items()):
         unit = layout.units[number]
         if unit.operators:
-            seconds = [report.seconds for report in own]
+            work_s = sum(own)
             yield UnitWork(
                 tuple(unit.operators),
-                sum(sum(report.taken) for report in own),
-                sum(seconds),
-                max(seconds) / (sum(seconds) or 1.0),
+                taken[number],
+                work_s,
+                max(own) / (work_s or 1.0),
                 unit.replicated,
             )
 
@@ -193,7 +199,7 @@ def _add_up_units(layout: SparkLayout, reports: Iterable[Report]) -> Iterator[Un
 def births_in(reports: Iterable[Report]) -> dict[str, Births]:
     """Return the births of each source's items found by tasks, since 1970."""
     found: dict[str, Births] = {}
-    for report in reports:
+    for report in having(reports, "births"):
         for name, births in report.births.items():
             found[name] = births_of([*found.get(name, births), *births]) or births
     return found

@@ -66,7 +66,7 @@ from anabranch.epochs.faults import reach
 from anabranch.epochs.item_files import name_item
 from anabranch.epochs.ship import travels
 from anabranch.epochs.state.buckets import Stamp
-from anabranch.epochs.task import ExternalSinks, Report
+from anabranch.epochs.task import ExternalSinks, Report, having
 from anabranch.epochs.unit.egress import name_published_part, write_part
 from anabranch.epochs.wire import WireBatch
 from anabranch.errors import AnabranchError, CheckpointError, OutputError
@@ -834,7 +834,7 @@ class SparkOutputs:
 
     def count(self, reports: Iterable[Report]) -> None:
         """Count the items that tasks have written."""
-        for report in reports:
+        for report in having(reports, "written"):
             for sink, count in report.written.items():
                 self.delivered[sink] += count
                 file = self._files.get(sink)

@@ -7,10 +7,10 @@ import gc
 import marshal
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -493,20 +493,52 @@ for _name, _value in _USUAL.items():  # for reports that leave them out
     setattr(Report, _name, _value)
 
 
+def having(reports: Iterable[Report], name: str) -> Iterator[Report]:
+    """Yield the reports that say something about a field; most leave most of them out.
+
+    >>> [report.channel for report in having([Report(0, 0), Report(0, 1, opened=3)], "opened")]
+    [1]
+    """
+    return filter(attrgetter(name), reports)
+
+
 _PLAIN_HEAD = b"\0"  # no pickle begins with it
-_PLAIN = (
-    *("unit", "channel", "read", "written", "seconds", "parts", "changed", "stamp"),
-    *("logs", "snapshots", "sums", "item_files", "sent", "opened", "restored", "taken"),
+_PLAIN = (  # those made of numbers and names
+    *("unit", "channel", "seconds", "changed", "stamp", "logs", "opened", "restored"),
+    *("read", "written", "parts", "snapshots", "sums", "item_files", "sent", "taken"),
 )
-
-
+_TO_PLAIN: Mapping[str, Callable[[Any], Any]] = {
+    "read": dict,
+    "written": dict,
+    "parts": dict,
+    "stamp": tuple,
+    "logs": lambda logs: [tuple(one) for one in logs],
+    "snapshots": lambda some: [(*one[:6], tuple(one[6]), *one[7:]) for one in some],
+    "sums": lambda sums: [tuple(one) for one in sums],
+    "item_files": lambda files: [tuple(one) for one in files],
+    "sent": lambda sent: {unit: one.counts.tobytes() for unit, one in sent.items()},
+}
 _FROM_PLAIN: Sequence[tuple[str, Callable[[Any], Any]]] = (
+    ("stamp", Stamp._make),
     ("logs", lambda logs: tuple(map(Log._make, logs))),
     ("snapshots", lambda some: tuple(map(load_snapshot, some))),
     ("sums", lambda sums: tuple(map(PartSum._make, sums))),
     ("item_files", lambda files: tuple(map(ItemFile._make, files))),
     ("sent", lambda sent: {unit: _load_counts(one) for unit, one in sent.items()}),
 )
+
+
+@lru_cache(maxsize=256)
+def _find_fields(
+    named: int,
+) -> tuple[Sequence[str], Sequence[tuple[str, Callable[[Any], Any]]]]:
+    """Return the fields of a report by a bit for each, and those to convert."""
+    names = [name for number, name in enumerate(_PLAIN) if named >> number & 1]
+    return names, [(name, load) for name, load in _FROM_PLAIN if name in names]
+
+
+def _as_is(value: Any) -> Any:
+    return value
 
 
 def _load_counts(counts: bytes) -> KeyCounts:
@@ -536,21 +568,13 @@ def dump_report(report: Report, pickler: Pickler) -> bytes:
     Most contain only numbers and names. These are plain data, which the driver reads in
     a fraction of the time; it gets thousands of them.
     """
-    others = report.__getstate__().keys() - set(_PLAIN)
-    if others or any(one.keys for one in report.sent.values()):
+    state = report.__getstate__()
+    named = [number for number, name in enumerate(_PLAIN) if name in state]
+    if len(named) < len(state) or any(one.keys for one in report.sent.values()):
         return pickler.dumps(report)
-    values = (
-        *(report.unit, report.channel, dict(report.read), dict(report.written)),
-        *(report.seconds, dict(report.parts), report.changed, tuple(report.stamp)),
-        [tuple(one) for one in report.logs],
-        [(*one[:6], tuple(one.version), *one[7:]) for one in report.snapshots],
-        [tuple(one) for one in report.sums],
-        [tuple(one) for one in report.item_files],
-        {unit: one.counts.tobytes() for unit, one in report.sent.items()},
-        *(report.opened, report.restored, report.taken),
-    )
+    values = [_TO_PLAIN.get(_PLAIN[n], _as_is)(state[_PLAIN[n]]) for n in named]
     try:
-        return _PLAIN_HEAD + marshal.dumps(values)
+        return _PLAIN_HEAD + marshal.dumps((*values, sum(1 << n for n in named)))
     except ValueError:  # a number of NumPy, for example
         return pickler.dumps(report)
 
@@ -567,10 +591,10 @@ def load_report(data: bytes | memoryview, pickler: Pickler) -> Report:
         return found
     # From our own task, which runs the same Python, as Spark demands.
     values = marshal.loads(memoryview(data)[1:])  # noqa: S302
-    state = dict(zip(_PLAIN, values, strict=True))
-    state["stamp"] = Stamp._make(state["stamp"])
-    for name, load in _FROM_PLAIN:
-        state[name] = load(state[name]) if state[name] else _USUAL[name]
+    names, loads = _find_fields(values[-1])
+    state = dict(zip(names, values, strict=False))
+    for name, load in loads:
+        state[name] = load(state[name])
     report = object.__new__(Report)
     object.__setattr__(report, "__dict__", state)
     return report

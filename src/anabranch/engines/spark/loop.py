@@ -67,6 +67,7 @@ from anabranch.epochs.task import (
     Spec,
     TaskStage,
     WarmUp,
+    having,
     load_report,
     pause_collection,
 )
@@ -370,7 +371,9 @@ class Epochs:
         else:
             self._last_division = flight.division
         tables = self._tables()
-        self._through(self._share_out(pieces), _find_range(pieces), flight=flight)
+        with pause_collection():
+            shares = self._share_out(pieces)
+        self._through(shares, _find_range(pieces), flight=flight)
         self._row_work = NOT_KNOWN
         if self.sparing and rows:
             self._row_work = times(1 / rows, work_of(self.reports))
@@ -402,8 +405,8 @@ class Epochs:
             channels = self._division.channels[unit.number]
             for channel, some in deal_out(parts, channels).items():
                 place = unit.number, channel
-                share = shares.get(place, Share())
-                shares[place] = replace(share, pieces=(*share.pieces, *some))
+                before = shares[place].pieces if place in shares else ()
+                shares[place] = Share((*before, *some))
         return shares
 
     @property
@@ -762,10 +765,12 @@ class Epochs:
         self._refuse_missing(ran, tried[-1].cuts)
         self.reports = reports = [*asked, *ran]
         units = self._layout.units
-        self._begun = {units[r.unit].name: r.begun for r in ran if r.begun is not None}
+        began = having(ran, "begun")
+        self._begun = {units[r.unit].name: r.begun for r in began if r.begun}
         self.profiled = tried[-1].profiling
         self._base = Stamp(self._base.epoch + 1, tried[-1].attempt.turn)
-        self._versions = self._with_new_versions(ran)
+        with pause_collection():
+            self._versions = self._with_new_versions(ran)
         self._shared = find_latest(self._shared, ran)
         sunk = self._collect_sinks(given)
         done = FinishedEpoch(
@@ -860,8 +865,9 @@ class Epochs:
         Changes in this process were made by a sink, or outside the program, or by
         repeating here what a worker has computed.
         """
-        found = {one.operator: one for report in reports for one in report.refuted}
-        told = [one for report in reports for one in report.rehearsed]
+        refuting = having(reports, "refuted")
+        found = {one.operator: one for report in refuting for one in report.refuted}
+        told = [o for report in having(reports, "rehearsed") for o in report.rehearsed]
         samples = [one for one in told if one.operator not in found]
         repeated = self._verifier.repeat(samples)
         here = self._verifier.find()
@@ -938,9 +944,8 @@ class Epochs:
     def _with_new_versions(self, reports: Sequence[Report]) -> VersionsOf:
         """Return the versions of buckets, updated from the reports."""
         made: dict[int, list[tuple[Ranges, Stamp]]] = {}
-        for report in reports:
-            if report.changed:
-                made.setdefault(report.unit, []).append((report.changed, report.stamp))
+        for report in having(reports, "changed"):
+            made.setdefault(report.unit, []).append((report.changed, report.stamp))
         versions = dict(self._versions)
         for number, some in made.items():
             unit = self._layout.units[number]
@@ -1112,7 +1117,7 @@ def find_latest(before: Mapping[str, Any], reports: Iterable[Report]) -> dict[st
     {'clock': ('date', [None])}
     """
     latest = dict(before)
-    for report in reports:
+    for report in having(reports, "shared"):
         for name, found in report.shared.items():
             if name not in latest or _count(found) > _count(latest[name]):
                 latest[name] = found
@@ -1202,14 +1207,15 @@ def _at(task: EpochTask, levels: range) -> EpochTask:
 
 def _rows(table: pa.Table) -> list[Row]:
     columns = (table.column(name) for name in ("unit", "channel", "entry", "payload"))
-    return list(zip(*(one.to_numpy().tolist() for one in columns), strict=True))
+    with pause_collection():
+        return list(zip(*(one.to_numpy().tolist() for one in columns), strict=True))
 
 
 def _without_errors(reports: list[Report]) -> list[Report]:
     """Return reports; raise the first error in them, by place."""
-    errors = [(r.error, r.cause) for r in reports if r.error is not None]
-    if errors:
-        error, cause = min(errors, key=lambda one: _place_of(one[0]))
+    failed = [(r.error, r.cause) for r in reports if r.error is not None]
+    if failed:
+        error, cause = min(failed, key=lambda one: _place_of(one[0]))
         raise error from cause
     return reports
 

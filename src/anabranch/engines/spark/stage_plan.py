@@ -17,6 +17,7 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import cloudpickle
@@ -26,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.engines.spark.session import own_python
-from anabranch.epochs.task import ROW_ARROW, EpochTask
+from anabranch.epochs.task import ROW_ARROW, EpochTask, pause_collection
 from anabranch.errors import EngineError
 
 ROW_SCHEMA = from_arrow_schema(ROW_ARROW)  # text would be parsed for every stage
@@ -66,7 +67,8 @@ class StagePlans:
         tasks: Sequence[EpochTask],
     ) -> pa.Table:
         """Run a job with these stages and tasks; return its rows."""
-        told, shared = dump(list(tasks))
+        with pause_collection():
+            told, shared = dump(list(tasks))
         text = base64.b64encode(zlib.compress(told, 1)).decode()
         if len(text) > MOST_BYTES:
             return self._build(spark, shapes, shared, told).toArrow()
@@ -152,7 +154,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     def reducer_override(self, obj: Any) -> Any:
         # Not a persistent id: that would be called for every number.
         if not isinstance(obj, Broadcast):
-            return super().reducer_override(obj)
+            if isinstance(obj, (type, FunctionType)):  # all that it decides about
+                return super().reducer_override(obj)
+            return NotImplemented
         for number, one in enumerate(self.shared):
             if one is obj:
                 return find_shared, (number,)
