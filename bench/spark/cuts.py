@@ -5,7 +5,8 @@
 Each operator has a state without a key, so that nothing can be replicated, and 50
 microseconds of plain Python. `by hand` has a cut in the middle, one worker for each of two
 cores; `automatic` is tuned while it runs. The rate is that of the last half of the epochs.
-The same work in one and in two bare processes says how much two cores can give here.
+The same work in one and in two bare processes, which lasts as long, says how much two cores
+can give here.
 
 What eight cores would give comes from `anabranch simulate --processes`, as far as it agrees with
 what two cores gave in the same run; its error there is printed beside it. The simulator's two
@@ -65,7 +66,7 @@ def main() -> None:
             cuts = {"one worker": (), "by hand": ("o5",)}.get(name)
             took.append(item_s(arguments.items, cuts))
         for processes, took in bare.items():
-            took.append(bare_s(processes, arguments.items // 2) / processes)
+            took.append(bare_s(processes, arguments.items))
     gains = {
         name: ratio(seconds["one worker"], seconds[name])
         for name in ("by hand", "automatic")
@@ -146,15 +147,16 @@ def item_s(items: int, cuts: Collection[str] | None) -> float:
 
 
 def bare_s(processes: int, items: int) -> float:
-    """Return how long so many processes take, each for so many items of an operator."""
+    """Return how long processes take that share the work of all operators."""
+    calls = len(NAMES) * items // processes
     with multiprocessing.Pool(processes) as pool:
-        return max(pool.map(work, [items] * processes, chunksize=1))
+        return max(pool.map(work, [calls] * processes, chunksize=1))
 
 
-def work(items: int) -> float:
+def work(calls: int) -> float:
     """Return how long an operator takes for so many items."""
     began_s = time.perf_counter()
-    for item in range(items):
+    for item in range(calls):
         step(0, item)
     return time.perf_counter() - began_s
 

@@ -198,3 +198,27 @@ def test_after_a_loss_tasks_take_the_slots_that_are_left(monkeypatch):
     )
 
     assert 3 == made._wait_for_slots(8)
+
+
+SLOTS_SEEN = {
+    "an executor is decommissioned": ([4, 3, 3, 3, 3], True),
+    "an executor is lost, and comes back": ([4, 3, 3, 3, 4], False),
+    "there are slots enough": ([4, 8, 8, 8, 8], False),
+}
+
+
+@pytest.mark.parametrize(("seen", "ends"), SLOTS_SEEN.values(), ids=SLOTS_SEEN.keys())
+def test_tasks_leave_an_executor_that_is_to_end(seen, ends, monkeypatch):
+    """
+    It does not end before its tasks have, and Spark kills it some time later.
+    """
+    slots = iter([one for one in seen for _ in range(2)])  # counted twice in a look
+    monkeypatch.setattr(residence, "count_slots", lambda _: next(slots))
+    monkeypatch.setattr(residence, "_find_free_slots", lambda _: 0)
+    stay = object.__new__(residence._Stay)
+    vars(stay).update(_context=None, wanted=False, hub=SimpleNamespace(count=4))
+
+    for _ in seen:
+        stay._look()
+
+    assert ends == stay.is_to_end

@@ -13,7 +13,8 @@ job take over from those on their host. So a state is restored from the checkpoi
 if its host has changed.
 
 Another job on this Spark that waits for a slot gets those of the resident tasks, as
-soon as the current epoch is over.
+soon as the current epoch is over. An executor that is decommissioned is left in the same
+way: it ends when its last task has ended, and the next epochs run elsewhere.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ LOSSES_S = 600.0
 FREED_S = 10.0  # until the slots of lost tasks are free
 GONE_S = 60.0  # the same, while Spark has not let go of them
 FREED_LOOK_S = 0.05
+FEW_LOOKS = 4  # that find fewer slots than tasks, until their executor is left
 GROWN_S = 30.0  # between two checks whether there are more slots than tasks could get
 AWAY_S = 2.0  # after another job needed the slots; doubled each time
 
@@ -161,7 +163,7 @@ class Residence:
             stay = self._enter(sum(map(len, stages)))
         else:
             stay = self._stay
-            if stay is not None and (stay.is_over or stay.wanted):
+            if stay is not None and (stay.is_over or stay.is_to_end):
                 return None
         if stay is None:
             return None
@@ -211,7 +213,7 @@ class Residence:
             raise LostError(msg)
         with self._noting_losses():
             rows = stay.collect(run)
-        if stay.wanted and not stay.runs:
+        if stay.is_to_end and not stay.runs:
             self.leave()
         return rows
 
@@ -301,6 +303,8 @@ class Residence:
 
 class _Stay:
     """One Spark job that holds resident tasks."""
+
+    _few_looks = 0  # that have found fewer slots than tasks, of late
 
     def __init__(
         self,
@@ -397,7 +401,7 @@ class _Stay:
         }
         with self._running:
             self.runs = [one for one in self.runs if one >= oldest]
-            if self.wanted and not self.runs:
+            if self.is_to_end and not self.runs:
                 return None
             self.runs.append(run)
         self.hub.expect(run, oldest, awaited)
@@ -440,13 +444,28 @@ class _Stay:
         """
         while not self._over.wait(LOOK_S):
             try:
-                self.wanted |= is_wanted(self._context, self.hub.count)
+                self._look()
             except Exception:  # noqa: BLE001 - Spark is gone, and so are the tasks
                 return
             with self._running:
-                if self.wanted and all(map(self.hub.is_done, self.runs)):
+                if self.is_to_end and all(map(self.hub.is_done, self.runs)):
                     self.end()
                     return
+
+    def _look(self) -> None:
+        """Look for others who want the slots, and for executors that are to end.
+
+        Spark does not count the slots of the latter. If they stay too few, their tasks are
+        still there: a task that is lost ends the stay.
+        """
+        self.wanted |= is_wanted(self._context, self.hub.count)
+        few = count_slots(self._context) < self.hub.count
+        self._few_looks = self._few_looks + 1 if few else 0
+
+    @property
+    def is_to_end(self) -> bool:
+        """Whether the tasks are to end after the epochs that run."""
+        return self.wanted or self._few_looks >= FEW_LOOKS
 
     def end(self) -> None:
         """Release the tasks; those that do not end are cancelled.
