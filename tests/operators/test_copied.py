@@ -246,6 +246,50 @@ class Refilling:
         return self.row
 
 
+def give_groups():
+    return itertools.groupby(range(9), key=lambda n: n // 4)
+
+
+def give_rows_of_another():
+    yield from Refilling(3)
+
+
+def give_by_loop():
+    for row in map(lambda row: row, Refilling(3)):  # noqa: C417, UP028 - tried
+        yield row
+
+
+def give_until():
+    row = [0]
+
+    def fill():
+        row[0] += 1
+        return row if row[0] < 4 else []
+
+    return iter(fill, [])
+
+
+class Setting:
+    level = 0
+
+
+def set_level(trade):
+    Setting.level = trade.volume
+    return Setting
+
+
+class OwnClass(ab.Operator):
+    def setup(self):
+        class Total:
+            volume = 0
+
+        self.total = Total
+
+    def process(self, trade):
+        self.total.volume += trade.volume
+        yield self.total
+
+
 def trades():
     return ab.from_iterable(TRADES, Trade)
 
@@ -347,6 +391,30 @@ PROGRAMS: dict[str, tuple[Any, list[Any]]] = {
     "a collection that refills a list": (
         lambda: ab.from_iterable(Refilled()),
         [[n, n * n] for n in range(60)],
+    ),
+    "groups of groupby": (
+        lambda: ab.generate(give_groups).map(lambda pair: [*pair[1]]),
+        [[0, 1, 2, 3], [4, 5, 6, 7], [8]],
+    ),
+    "rows of another iterator": (
+        lambda: ab.generate(give_rows_of_another),
+        [[n] for n in range(4)],
+    ),
+    "rows that a loop reads lazily": (
+        lambda: ab.generate(give_by_loop),
+        [[n] for n in range(4)],
+    ),
+    "rows that a function gives until it ends": (
+        lambda: ab.generate(give_until),
+        [[1], [2], [3]],
+    ),
+    "a class whose attribute changes": (
+        lambda: trades().map(set_level).map(lambda kind: kind.level),
+        VOLUMES,
+    ),
+    "a class that an operator keeps": (
+        lambda: trades().apply(OwnClass).map(lambda kind: kind.volume),
+        [*itertools.accumulate(VOLUMES)],
     ),
     "a source that refills a list": (
         lambda: ab.read(RefilledSource()),
@@ -552,6 +620,55 @@ def test_a_loop_of_objects_is_copied_as_one():
 
     assert given is given[1]
     assert given is not row
+
+
+class Link:
+    def __init__(self, after):
+        self.after = after
+
+
+class SlottedLink:
+    __slots__ = ("after",)
+
+    def __init__(self, after):
+        self.after = after
+
+
+@pytest.mark.parametrize(
+    "link", [Link, SlottedLink, lambda after: [after], lambda after: {0: after}]
+)
+def test_a_chain_of_any_length_is_copied(link):
+    last = chain = link([1])
+    for _ in range(5000):
+        chain = link(chain)
+
+    given = copy_output(chain)
+    reach(last).append(2)
+
+    for _ in range(5000):
+        given = reach(given)
+    assert [1] == reach(given)
+
+
+def reach(link):
+    return link.after if hasattr(link, "after") else link[0]
+
+
+class OwnCopy:
+    def __init__(self):
+        self.values = [1]
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def test_an_object_that_calls_itself_its_copy_is_copied():
+    kept = OwnCopy()
+
+    given = copy_output([kept])
+    kept.values.append(2)
+
+    assert [1] == given[0].values
 
 
 @pytest.mark.parametrize("name", ["keys", "values", "items"])

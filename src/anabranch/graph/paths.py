@@ -89,6 +89,8 @@ def why_not_path(path: Any) -> str | None:
     "'s3://bucket/trades.csv' is a URL with the scheme s3"
     >>> why_not_path("12:30.csv") is None
     True
+    >>> why_not_path("~nobody-of-that-name/trades.csv")
+    "'~nobody-of-that-name/trades.csv' is in the home of a user who does not exist"
     """
     if not isinstance(path, str):
         return f"{path!r} is a {type(path).__name__}, not a str or a pathlib.Path"
@@ -96,6 +98,8 @@ def why_not_path(path: Any) -> str | None:
         return f"{path!r} is empty"
     if "\0" in path:
         return f"{path!r} holds a NUL character"
+    if path.startswith("~") and "/" in path:
+        return f"{path!r} is in the home of a user who does not exist"
     return _why_not_plain(path)
 
 

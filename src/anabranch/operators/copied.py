@@ -14,10 +14,12 @@ import decimal
 import fractions
 import functools
 import io
+import itertools
+import operator
 import sys
 import types
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from anabranch.errors import OperatorError
@@ -32,16 +34,16 @@ _SCALARS: Final = frozenset(
     )
 )
 _HOOKS: Final = ("__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__")
-
-
 _VIEWS: Final = {type({}.keys()): "keys", type({}.values()): "values"}
 _VIEWS[type({}.items())] = "items"
+_GROUP: Final = type(next(itertools.groupby([0]))[1])
 
 
 def copy_output(value: Any) -> Any:
     """Return a copy of a value that no later change of the original reaches.
 
     What cannot change is its own copy; so is a resource such as a lock or an open file.
+    A group of `itertools.groupby`, which the next group ends, is read to its end.
 
     >>> row = [1, {"a": [2]}]
     >>> given = copy_output(row)
@@ -56,62 +58,182 @@ def copy_output(value: Any) -> Any:
     if made is not None:
         return made
     try:
-        return _copy_deeply(value, {})
+        return _DeepCopy().copy(value)
     except RecursionError as error:
         raise _refuse(value, "it is nested too deeply") from error
 
 
-def _copy_deeply(value: Any, memo: dict[int, Any]) -> Any:  # noqa: C901 - a table
-    kind = type(value)
-    if kind in _SCALARS or kind is object or _is_numpy_scalar(kind):  # type: ignore[arg-type]
-        return value
-    if id(value) in memo:
-        return memo[id(value)]
-    copied = functools.partial(_copy_deeply, memo=memo)
-    made: Any
-    if kind is list:
-        made = memo[id(value)] = []
-        made.extend(map(copied, value))
-    elif kind is dict:
-        made = memo[id(value)] = {}
-        made.update((copied(key), copied(each)) for key, each in value.items())
-    elif kind in (set, frozenset):
-        made = memo[id(value)] = kind(map(copied, value))
-    elif issubclass(kind, tuple) and not kind.__dictoffset__:
-        parts = [*map(copied, tuple.__iter__(value))]
-        same = all(old is new for old, new in zip(value, parts, strict=True))
-        made = memo[id(value)] = value if same else tuple.__new__(kind, parts)
-    elif kind in _VIEWS:
-        made = getattr(_copy_deeply(dict(value.mapping), memo), _VIEWS[kind])()
-    elif kind is memoryview:
-        made = memoryview(value.tobytes()).cast(value.format)
-    elif kind is types.BuiltinMethodType and not isinstance(
-        value.__self__, types.ModuleType | type | None
-    ):
-        made = getattr(copied(value.__self__), value.__name__)
-    elif _is_its_attributes(kind):
-        if not vars(value):
-            return value  # it is known by its identity alone
-        made = memo[id(value)] = object.__new__(kind)
-        made.__dict__.update((name, copied(each)) for name, each in vars(value).items())
-    else:
-        made = _copy_by_itself(value, memo)
-    memo.setdefault(id(memo), []).append(value)  # alive as long as its id counts
-    return made
+class _DeepCopy:
+    """A copy of an object and of everything it reaches.
 
+    A list, a table or an object is made empty and filled later, so that a chain of any
+    length needs no recursion. What must be complete when it is made is copied first:
+    the parts of a tuple, keys, and the arguments of a constructor.
+    """
 
-def _copy_by_itself(value: Any, memo: dict[int, Any]) -> Any:
-    """Return the copy that a class makes, or the object if it is a resource."""
-    try:
-        return copy.deepcopy(value, memo)
-    except RecursionError:
-        raise
-    except Exception as error:
-        if isinstance(value, io.IOBase):
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}  # by the id of the original, as of deepcopy
+        self._alive: list[Any] = []  # originals, as long as their ids count
+        self._unfilled: list[Callable[[], None]] = []
+
+    def copy(self, value: Any) -> Any:
+        """Return a complete copy."""
+        made = self._begin(value)
+        while self._unfilled:
+            self._unfilled.pop()()
+        return made
+
+    def _begin(self, value: Any) -> Any:
+        """Return the copy of an object, which may still have to be filled."""
+        kind = type(value)
+        if kind in _SCALARS or kind is object or _is_numpy_scalar(kind):  # type: ignore[arg-type]
             return value
-        if isinstance(value, Iterator) or _is_in_python(type(value)):
-            raise _refuse(value, str(error)) from error
-        return value
+        if id(value) in self._made:
+            return self._made[id(value)]
+        self._alive.append(value)
+        copy_kind = _BY_KIND.get(kind)
+        if copy_kind is not None:
+            return copy_kind(self, value)
+        if issubclass(kind, tuple) and not kind.__dictoffset__:
+            return self.copy_tuple(value)
+        if _is_its_attributes(kind):
+            return self._copy_attributes(value)
+        return self._copy_other(value)
+
+    def _keep(self, value: Any, made: Any) -> Any:
+        self._made[id(value)] = made
+        return made
+
+    def copy_list(self, value: Any) -> Any:
+        """Return a list to fill."""
+        made: list[Any] = self._keep(value, [])
+        self._unfilled.append(lambda: made.extend(map(self._begin, value)))
+        return made
+
+    def copy_dict(self, value: Any) -> Any:
+        """Return a table to fill; its keys are complete."""
+        made: dict[Any, Any] = self._keep(value, {})
+
+        def fill() -> None:
+            for key, each in value.items():
+                made[key if type(key) in _SCALARS else self.copy(key)] = self._begin(
+                    each
+                )
+
+        self._unfilled.append(fill)
+        return made
+
+    def copy_set(self, value: Any) -> Any:
+        """Return a set of complete elements."""
+        return self._keep(value, type(value)(map(self.copy, value)))
+
+    def copy_tuple(self, value: Any) -> Any:
+        """Return a tuple; itself if its parts are their own copies."""
+        parts = [*map(self._begin, tuple.__iter__(value))]
+        same = all(map(operator.is_, tuple.__iter__(value), parts))
+        return self._keep(value, value if same else tuple.__new__(type(value), parts))
+
+    def copy_view(self, value: Any) -> Any:
+        """Return the view of a copied table."""
+        table = self._begin(dict(value.mapping))
+        return self._keep(value, getattr(table, _VIEWS[type(value)])())
+
+    def copy_method(self, value: Any) -> Any:
+        """Return a built-in method of a copied object."""
+        owner = value.__self__
+        if owner is None or isinstance(owner, types.ModuleType | type):
+            return value
+        return self._keep(value, getattr(self.copy(owner), value.__name__))
+
+    def copy_bound(self, value: Any) -> Any:
+        """Return a method of a copied object."""
+        made = types.MethodType(value.__func__, self._begin(value.__self__))
+        return self._keep(value, made)
+
+    def copy_memory(self, value: Any) -> Any:
+        """Return a view of copied bytes."""
+        made = memoryview(value.tobytes()).cast(value.format)
+        return self._keep(value, made)
+
+    def copy_group(self, value: Any) -> Any:
+        """Return an iterator over the whole group."""
+        return self._keep(value, iter([*map(self._begin, value)]))
+
+    def _copy_attributes(self, value: Any) -> Any:
+        held = vars(value)
+        if not held:
+            return value  # it is known by its identity alone
+        made = self._keep(value, object.__new__(type(value)))
+        self._unfilled.append(lambda: self._fill(made, held))
+        return made
+
+    def _fill(self, made: Any, held: dict[str, Any]) -> None:
+        made.__dict__.update((name, self._begin(each)) for name, each in held.items())
+
+    def _copy_other(self, value: Any) -> Any:
+        """Return the copy that a class makes, or the object if it is a resource."""
+        try:
+            if not hasattr(type(value), "__deepcopy__"):
+                return self._reduce(value)
+            made = copy.deepcopy(value, self._made)
+            if made is not value or not _is_in_python(type(value)):
+                return made
+        except RecursionError:
+            raise
+        except Exception as error:
+            if isinstance(value, io.IOBase):
+                return value
+            if isinstance(value, Iterator) or _is_in_python(type(value)):
+                raise _refuse(value, str(error)) from error
+            return value
+        try:  # it calls itself its own copy, but may change
+            self._made.pop(id(value), None)
+            return self._reduce(value)
+        except RecursionError:
+            raise
+        except Exception:  # noqa: BLE001 - the user's code may raise anything
+            return value
+
+    def _reduce(self, value: Any) -> Any:
+        """Return a copy made of the parts that a class gives for pickling."""
+        reducer = copyreg.dispatch_table.get(type(value))
+        parts = value.__reduce_ex__(4) if reducer is None else reducer(value)
+        if isinstance(parts, str):
+            return value
+        make, args, state, listed, paired, *_ = (*parts, None, None, None)
+        made = self._keep(value, make(*map(self.copy, args)))
+        if made is value:
+            return value
+        if state is not None and hasattr(made, "__setstate__"):
+            made.__setstate__(self.copy(state))
+        elif state is not None:
+            named, slots = state if type(state) is tuple else (state, None)
+            if named is not None:
+                self._unfilled.append(lambda: self._fill(made, named))
+            if slots is not None:
+                self._unfilled.append(lambda: self._fill_slots(made, slots))
+        for each in listed or ():
+            made.append(self.copy(each))
+        for key, each in paired or ():
+            made[self.copy(key)] = self.copy(each)
+        return made
+
+    def _fill_slots(self, made: Any, held: dict[str, Any]) -> None:
+        for name, each in held.items():
+            object.__setattr__(made, name, self._begin(each))
+
+
+_BY_KIND: Final[dict[type, Callable[[_DeepCopy, Any], Any]]] = {
+    list: _DeepCopy.copy_list,
+    dict: _DeepCopy.copy_dict,
+    set: _DeepCopy.copy_set,
+    frozenset: _DeepCopy.copy_set,
+    **dict.fromkeys(_VIEWS, _DeepCopy.copy_view),
+    memoryview: _DeepCopy.copy_memory,
+    types.BuiltinMethodType: _DeepCopy.copy_method,
+    types.MethodType: _DeepCopy.copy_bound,
+    _GROUP: _DeepCopy.copy_group,
+}
 
 
 def _is_in_python(kind: type) -> bool:

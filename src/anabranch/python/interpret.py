@@ -43,6 +43,7 @@ from anabranch.python.objects import (
 )
 from anabranch.python.reach import (
     escape,
+    find_lazy,
     find_operands,
     find_reachable,
     note_unknown,
@@ -77,7 +78,7 @@ from anabranch.python.values import (
     Value,
     join,
 )
-from anabranch.python.yields import find_kept
+from anabranch.python.yields import find_kept, find_read
 
 
 def _construct(
@@ -440,6 +441,8 @@ class CallFollower(AbstractInterpreter):
         if frame.code.generator:
             for load in find_kept(frame.code):
                 self.kept |= frame.registers.get(load.target, NOTHING)
+            for iterable in find_read(frame.code):
+                self.kept |= find_lazy(frame.registers.get(iterable, NOTHING))
             for name in frame.code.captured:
                 self.kept |= frame.variables.get(name, NOTHING)
 

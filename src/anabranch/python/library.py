@@ -250,25 +250,10 @@ def _make_object(
 ) -> Value:
     """Return an object that a function made, with its possible contents."""
     is_numpy = module_of(obj).startswith("numpy")
-    given = args.all()
-    if id(obj) in _NEVER_KEEPS or module_of(obj).startswith(("itertools", "numpy")):
-        given = frozenset(root for root in given if not is_callable(root))
+    given = _find_given(obj, args)
     unknown = LibraryObject if _is_library_object(run, given) else None
     fresh = make_fresh(run, here, _find_kind(obj, unknown))
-    if id(obj) in _SEQUENCES:
-        held = join(list_elements(run, v, here) for v in args.positional)
-        held |= args.rest | list_elements(run, args.rest, here)
-    elif id(obj) in _PAIRING:
-        held = _make_pairs(run, obj, args, here)
-    elif obj is map:
-        held = made
-    elif id(obj) in _MAPPINGS:
-        kept = given if obj is collections.ChainMap else NOTHING  # maps, as such
-        held = take_in(run, args, here) | made | kept
-    elif is_numpy and _is_numeric(args.keywords.get("dtype", NOTHING)):
-        held = PLAIN | (given if gives_view(obj) else NOTHING)
-    else:
-        held = given | made | look_inside(run, given | made)
+    held = _find_contents(run, obj, args, made, here)
     run.heap.put(fresh.site, ELEMENTS, held)
     facts = facts_about(fresh)
     if facts is not None and facts.open:  # a table column is like a table
@@ -281,6 +266,38 @@ def _make_object(
     if module_of(obj) in _FRESH_MODULES:
         return frozenset([fresh])
     return frozenset([fresh]) | held
+
+
+def _find_given(obj: Any, args: Arguments) -> Value:
+    """Return the arguments of a function that its result may hold."""
+    given = args.all()
+    if id(obj) in _NEVER_KEEPS or module_of(obj).startswith(("itertools", "numpy")):
+        return frozenset(root for root in given if not is_callable(root))
+    return given
+
+
+def _find_contents(  # noqa: PLR0911 - one return for each kind of function
+    run: AbstractInterpreter, obj: Any, args: Arguments, made: Value, here: Here
+) -> Value:
+    """Return what the result of a function may hold."""
+    given = _find_given(obj, args)
+    if obj is map or (obj is iter and len(args.positional) > 1):
+        return made
+    if obj is itertools.groupby:
+        return _make_groups(run, given, made, here)
+    if id(obj) in _SEQUENCES:
+        held = join(list_elements(run, v, here) for v in args.positional)
+        return held | args.rest | list_elements(run, args.rest, here)
+    if id(obj) in _PAIRING:
+        return _make_pairs(run, obj, args, here)
+    if id(obj) in _MAPPINGS:
+        kept = given if obj is collections.ChainMap else NOTHING  # maps, as such
+        return take_in(run, args, here) | made | kept
+    if module_of(obj).startswith("numpy") and _is_numeric(
+        args.keywords.get("dtype", NOTHING)
+    ):
+        return PLAIN | (given if gives_view(obj) else NOTHING)
+    return given | made | look_inside(run, given | made)
 
 
 def _find_kind(obj: Any, unknown: type | None) -> type | None:
@@ -308,6 +325,22 @@ def _make_pairs(
         run.heap.put(pair.site, where, column)
     rest = args.rest | list_elements(run, args.rest, here)
     run.heap.put(pair.site, ELEMENTS, rest)
+    return frozenset([pair])
+
+
+_GROUP: Final = type(next(itertools.groupby([0]))[1])
+
+
+def _make_groups(
+    run: AbstractInterpreter, given: Value, made: Value, here: Here
+) -> Value:
+    """Return the pairs that `groupby` yields; the next pair ends the group before."""
+    pair, group = make_at(run, here.step, tuple), make_at(run, (here.step, 1), _GROUP)
+    elements = list_elements(run, given, here)
+    run.heap.put(pair.site, "[0]", made | elements)
+    run.heap.put(pair.site, "[1]", frozenset([group]))
+    run.heap.put(group.site, ELEMENTS, elements)
+    run.changed_sites.add(group.site)
     return frozenset([pair])
 
 

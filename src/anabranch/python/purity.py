@@ -62,6 +62,7 @@ from anabranch.python.objects import (
     walk_held,
 )
 from anabranch.python.reach import (
+    find_lazy,
     find_operands,
     find_reachable,
     list_elements,
@@ -117,10 +118,21 @@ def departing(run: AbstractInterpreter, value: Value) -> Arrival:
 def _note_handed_on(run: AbstractInterpreter, root: Root) -> None:
     """Record an object that an operator emits but did not make."""
     match root:
-        case Existing(obj=obj) if not isinstance(obj, (*CALLABLES, types.ModuleType)):
+        case Existing(obj=obj) if _has_attributes(obj):
             run.found.hands_on[id(obj)] = obj
         case SharedPart(target=target) if target in run.found.touched:
             run.found.hands_on[target] = run.found.touched[target].target
+
+
+def _has_attributes(obj: Any) -> bool:
+    """Tell whether an object may be changed: a container, an instance, or a class or
+    function of the user's.
+    """
+    if isinstance(obj, types.FunctionType):
+        return is_users_code(obj.__code__)
+    if isinstance(obj, type):
+        return is_users_class(obj)
+    return not isinstance(obj, (*CALLABLES, types.ModuleType))
 
 
 def _find_types(  # noqa: C901, PLR0911 - one case for each kind
@@ -230,26 +242,9 @@ def findings_of_function(universe: Universe, code: Code) -> Findings:
     run, result = follow_call(universe, code.function, Arguments(items, rest=rest))
     given = _use_result(run, code.function, result, code.use)
     run.found.gives = departing(run, given)
-    lazy = _find_lazy(result, given) if code.use == "each" else NOTHING
-    _note_kept(run, given, lazy)
+    lazy = find_lazy(result) if code.use == "each" else NOTHING
+    _note_kept(run, given, given | lazy if lazy else NOTHING)
     return run.found
-
-
-_EAGER = (list, tuple, dict, set, frozenset, collections.deque, types.GeneratorType)
-
-
-def _find_lazy(result: Value, given: Value) -> Value:
-    """Return the elements of an iterator that makes them one by one, as `map` does.
-
-    Those of a generator are known from its names.
-    """
-    lazy = frozenset(
-        root
-        for root in result
-        if not (isinstance(root, Fresh) and root.type in _EAGER)
-        and not isinstance(root, Plain | Existing | InputPart)
-    )
-    return given | lazy if lazy else NOTHING
 
 
 def _note_kept(  # noqa: C901, PLR0912 - one case for each kind of value

@@ -308,6 +308,22 @@ def find_reachable(run: AbstractInterpreter, value: Value) -> Value:
     return value
 
 
+_EAGER = (list, tuple, dict, set, frozenset, collections.deque, types.GeneratorType)
+
+
+def find_lazy(value: Value) -> Value:
+    """Return the iterators that make their elements one by one, as `map` does.
+
+    What a generator makes is known from its names.
+    """
+    return frozenset(
+        root
+        for root in value
+        if not (isinstance(root, Fresh) and root.type in _EAGER)
+        and not isinstance(root, Plain | Existing | InputPart)
+    )
+
+
 def find_operands(run: AbstractInterpreter, value: Value) -> Value:
     """Return the values that a builtin may apply operators to; only their classes
     matter.

@@ -1,4 +1,4 @@
-"""The names through which a generator still reaches what it has yielded.
+"""The names and loops through which a generator still reaches what it has yielded.
 
 In ::
 
@@ -8,7 +8,8 @@ In ::
         yield row
 
 `row` is the same object in every turn; were it assigned at the beginning of the turn,
-what was yielded before could no longer be reached through it.
+what was yielded before could no longer be reached through it. An iterator that a loop
+reads may also return to what it gave, and change it, when it is asked for the next.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from anabranch.python.ir import (
     Function,
     Instruction,
     LoadName,
+    Register,
     Store,
     While,
     Yield,
@@ -41,6 +43,19 @@ def find_kept(function: Function) -> tuple[LoadName, ...]:
     if function not in _known:
         _known[function] = tuple(_find_kept(function))
     return _known[function]
+
+
+def find_read(function: Function) -> Iterator[Register]:
+    """Yield the iterables that are read on after a yield: those of the loops around it,
+    and of `yield from`.
+    """
+    for one in walk(function.body):
+        match one:
+            case For(iterable=iterable, body=body):
+                if any(isinstance(each, Yield) for each in walk(body)):
+                    yield iterable
+            case Yield(value=value, delegates=True):
+                yield value
 
 
 def _find_kept(function: Function) -> Iterator[LoadName]:

@@ -617,6 +617,15 @@ def test_what_cannot_be_stages_is_refused_with_line_and_reason(case):
     assert str(refusal.value).startswith(f"{file}:{marked[0] if marked else ''}")
 
 
+def test_nobody_is_told_to_replicate_what_surely_changes_something():
+    text, _ = REFUSED["an object that two stages share"]
+
+    with pytest.raises(LoopError) as refusal:
+        loops_of(text)["f"].stream([1, 2, 3], [])
+
+    assert "replicate=True" not in str(refusal.value)
+
+
 def test_what_is_refused_still_runs_as_it_stands():
     text, _ = REFUSED["from turn to turn across stages"]
     out = []

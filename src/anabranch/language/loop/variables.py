@@ -410,11 +410,12 @@ def why_shared(graph: Graph, operators: Sequence[str]) -> LoopError | None:
             found[changing], found[looking]
         )
         if read is not None:
+            trust = f", or say replicate=True of {changing} if it changes nothing"
             return LoopError(
                 f"{read.file}:{read.line}: {looking} uses {read.name}, which {changing} "
                 f"may change ({effect.file}:{effect.line}: {effect.text}): they run at "
-                "the same time; keep what uses it in one stage, or say replicate=True "
-                "of the stage that does not change anything"
+                "the same time; keep what uses it in one stage"
+                f"{trust if effect.kind == 'unknown' else ''}"
             )
     return None
 
