@@ -197,7 +197,7 @@ class _DeepCopy:
     def _reduce(self, value: Any) -> Any:
         """Return a copy made of the parts that a class gives for pickling."""
         reducer = copyreg.dispatch_table.get(type(value))
-        parts = value.__reduce_ex__(4) if reducer is None else reducer(value)
+        parts: Any = value.__reduce_ex__(4) if reducer is None else reducer(value)
         if isinstance(parts, str):
             return value
         make, args, state, listed, paired, *_ = (*parts, None, None, None)
