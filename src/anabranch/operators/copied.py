@@ -200,7 +200,8 @@ class _DeepCopy:
         parts: Any = value.__reduce_ex__(4) if reducer is None else reducer(value)
         if isinstance(parts, str):
             return value
-        make, args, state, listed, paired, *_ = (*parts, None, None, None)
+        padded: list[Any] = [*list(parts), None, None, None]
+        make, args, state, listed, paired = padded[:5]
         made = self._keep(value, make(*map(self.copy, args)))
         if made is value:
             return value
