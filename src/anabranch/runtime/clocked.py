@@ -369,6 +369,49 @@ def join_states(states: Sequence[State]) -> State:
     return joined
 
 
+def take_out(state: State, find_part: Callable[[Any], int | None]) -> dict[int, State]:
+    """Take the keys that move out of an operator's state; return them by replica.
+
+    `find_part` gives the new replica of a key, or None if the key stays.
+    """
+    _settle(state)
+    parts: dict[int, State] = {}
+
+    def find(replica: int) -> State:
+        empty = {**{name: {} for name in _BY_KEY}, "queue": []}
+        return parts.setdefault(replica, {"scale": state["scale"], **empty})
+
+    for name in _BY_KEY:
+        own = state[name]
+        moved = {key: to for key in own if (to := find_part(key)) is not None}
+        for key, to in moved.items():
+            find(to)[name][key] = own.pop(key)
+    stays = []
+    for entry in state["queue"]:
+        to = find_part(entry[-1])
+        queue = stays if to is None else find(to)["queue"]
+        queue.append(entry)
+    heapq.heapify(stays)
+    state["queue"] = stays
+    return parts
+
+
+def put_in(state: State, part: State) -> None:
+    """Add keys that were taken out of another replica's state."""
+    _settle(state)
+    if state["scale"] is None:  # it has had no item, and there was no advance
+        state["scale"] = part["scale"]
+    for name in _BY_KEY:
+        state[name].update(part[name])
+    state["queue"] += part["queue"]
+    heapq.heapify(state["queue"])
+
+
+def _settle(state: State) -> None:
+    if isinstance(state["keys"], LentKeys):
+        state["keys"].settle()
+
+
 _BY_KEY = ("keys", "last", "due", "ends")
 
 

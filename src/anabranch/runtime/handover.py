@@ -9,14 +9,20 @@ Nobody waits for ever. To give, a replica has only to finish what came before, a
 replicas that wait for it have already sent on everything of theirs from before,
 including the mark that the handover brings. So nothing behind the region can be short
 of them, and there is room again for the replica that is still at work.
+
+Operators that follow a clock hold all their keys in one state. Every replica has seen
+the same advances before the handover, so their clocks agree, and only keys move.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
+
+from anabranch.runtime.clocked import put_in, take_out
 
 AllOf: TypeAlias = Mapping[str, MutableMapping[Any, Any]]  # operator -> states by key
 FindBucket: TypeAlias = Callable[[str, Any], int]  # the bucket of an operator's key
@@ -51,18 +57,27 @@ class Exchange:
         """The replicas that get buckets."""
         return frozenset(self.bucket_goes_to.values())
 
-    def give(self, replica: int, states: AllOf, find_bucket: FindBucket) -> None:
-        """Take the states that move out of a replica, once."""
+    def give(
+        self,
+        replica: int,
+        states: AllOf,
+        find_bucket: FindBucket,
+        clocked: Collection[str] = (),
+    ) -> None:
+        """Take the states that move out of a replica, once.
+
+        The operators in `clocked` have one state with all their keys.
+        """
         if replica not in self._missing:
             return
-        found = [
-            (operator, key, goes_to)
-            for operator, own in states.items()
-            for key in own
-            if (goes_to := self.bucket_goes_to.get(find_bucket(operator, key)))
-            is not None
-        ]
-        taken = [(to, (name, key, states[name].pop(key))) for name, key, to in found]
+        taken: list[tuple[int, tuple[str, Any, Any]]] = []
+        for name, own in states.items():
+            if name in clocked:
+                parts = take_out(own[()], partial(self._find_new, find_bucket, name))
+                taken += [(to, (name, (), part)) for to, part in parts.items()]
+                continue
+            found = [(k, self._find_new(find_bucket, name, k)) for k in own]
+            taken += [(to, (name, k, own.pop(k))) for k, to in found if to is not None]
         with self._lock:
             for to, state in taken:
                 self._given.setdefault(to, []).append(state)
@@ -70,14 +85,20 @@ class Exchange:
             if not self._missing:
                 self._complete.set()
 
+    def _find_new(self, find_bucket: FindBucket, operator: str, key: Any) -> int | None:
+        return self.bucket_goes_to.get(find_bucket(operator, key))
+
     def is_complete(self, wait_s: float) -> bool:
         """Wait up to so long; tell whether every replica has given its states."""
         return self._complete.wait(wait_s)
 
-    def take(self, replica: int, states: AllOf) -> None:
+    def take(self, replica: int, states: AllOf, clocked: Collection[str] = ()) -> None:
         """Put the states for a replica in its place; only when complete."""
         for name, key, state in self._given.pop(replica, ()):
-            states[name][key] = state
+            if name in clocked:
+                put_in(states[name][key], state)
+            else:
+                states[name][key] = state
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +108,7 @@ class Handover:
     exchange: Exchange
     replica: int
     find_bucket: FindBucket
+    clocked: frozenset[str] = frozenset()
 
     @property
     def must_wait(self) -> bool:
@@ -95,8 +117,8 @@ class Handover:
 
     def give(self, states: AllOf) -> None:
         """Give away the replica's states that move."""
-        self.exchange.give(self.replica, states, self.find_bucket)
+        self.exchange.give(self.replica, states, self.find_bucket, self.clocked)
 
     def take(self, states: AllOf) -> None:
         """Put the states in that the others have given."""
-        self.exchange.take(self.replica, states)
+        self.exchange.take(self.replica, states, self.clocked)

@@ -203,6 +203,17 @@ class _ChannelOf(dict[Any, int]):
         return channel
 
 
+class NewTable(NamedTuple):
+    """Another table of buckets, and what is needed to move the states of keys.
+
+    The operators in `clocked` follow a clock.
+    """
+
+    table: Sequence[int]
+    find_bucket: FindBucket
+    clocked: frozenset[str] = frozenset()
+
+
 class Slot(NamedTuple):
     """A queue of an inlet."""
 
@@ -290,7 +301,9 @@ class SplitOutlet(Outlet):
         self._numbering = numbering
         self._entered = EntryLedger()
         self._punctuated = punctuated
-        self._tables: deque[tuple[Sequence[int], FindBucket]] = deque()
+        self._tables: deque[NewTable] = deque()
+        self._mark: Mark | None = None  # the last one, if items carry positions
+        self._width = 0 if numbering is None else 1  # of the positions carried
 
     def put(self, batch: Batch) -> None:
         if self._tables:
@@ -301,6 +314,8 @@ class SplitOutlet(Outlet):
             columns, ledger = [self._enter(batch)], self._entered
         if self._numbering is not None:
             mark, carried = self._numbering.pulse(len(batch.items)), True
+        elif carried:
+            self._mark, self._width = mark or self._mark, len(columns or ())
         if self._punctuated and any(map(is_sign, batch.items)):
             parts = self._divide_marked(batch.items, columns)
         else:
@@ -323,27 +338,27 @@ class SplitOutlet(Outlet):
             if self._numbering is not None:
                 self._numbering.channels = replicas
 
-    def move_to(self, table: Sequence[int], find_bucket: FindBucket) -> None:
+    def move_to(self, table: NewTable) -> None:
         """Divide keys by another table from the next batch on; any thread may call it.
 
         The states move with the keys: see `anabranch.runtime.handover`.
         """
-        self._tables.append((table, find_bucket))
+        self._tables.append(table)
 
     def _change_table(self) -> None:
         while self._tables:
-            table, find_bucket = self._tables.popleft()
+            new = self._tables.popleft()
         if not isinstance(self.router, KeyRouter):
             return
-        moved = self.router.change(table)
-        mark = None
+        moved = self.router.change(new.table)
+        mark = self._mark
         if self._numbering is not None:
             self._numbering.channels = self.router.active
             mark = self._numbering.pulse(now=True)
-        columns: list[Column] | None = [[]] if self._numbering is not None else None
         for replica, (inlet, queue) in enumerate(self.slots):
+            columns: list[Column] | None = [[] for _ in range(self._width)] or None
             if replica in moved.givers or replica in moved.takers:
-                told = Handover(moved, replica, find_bucket)
+                told = Handover(moved, replica, new.find_bucket, new.clocked)
                 inlet.put(queue, Batch([], columns, mark, handover=told))
             elif mark is not None:
                 inlet.put(queue, Batch([], columns, mark))

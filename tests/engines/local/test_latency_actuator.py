@@ -186,12 +186,26 @@ def repeat(item):
     return [item] * (item.n % 3)
 
 
+def slow_list(items):
+    time.sleep(0.0005)
+    return list(items)
+
+
 KEYED = {
     "seqno": lambda counted: counted,
     "strict": lambda counted: counted.filter(keep_some),
     "relaxed": lambda counted: counted.flat_map(repeat),
     "behind a shuffle": lambda counted: counted.key_by("n").scan(count_up, 0),
     "windows": lambda counted: counted.window(count=3).aggregate(list),
+}
+
+CLOCKED = {
+    "tumbling": lambda keyed: keyed.window(time=40, on="n").aggregate(slow_list),
+    "sliding": lambda keyed: keyed.window(time=60, every=20, on="n").aggregate(
+        slow_list
+    ),
+    "sessions": lambda keyed: keyed.window(gap=13, on="n").aggregate(slow_list),
+    "forgetful": lambda keyed: keyed.scan(count_up, 0),
 }
 
 
@@ -226,6 +240,34 @@ def test_keys_move_between_replicas_without_another_network(shape):
         f"2 of {region} suspended, 682 of 1024 buckets of {region} moved; "
         "items kept flowing" == effects[0]
     )
+
+
+@pytest.mark.parametrize("shape", CLOCKED)
+def test_keys_under_a_clock_move_without_another_network(shape):
+    """All replicas have seen the same advances, so open windows and timers can move."""
+
+    def build(stream):
+        timed = stream.map(of_key).event_time("n", lateness=7)
+        return CLOCKED[shape](timed.key_by("key", forget_after=25)).to_list()
+
+    source, wanted = Steps(8), build(ab.from_iterable(range(400)))
+    ab.run(wanted, on="sequential")
+    out = build(source.stream())
+    job = ab.start(out, on="local", degree=1)
+    actuator = job._running.latency_actuator()
+    region = next(one for one in job.plan.regions if one.key).name
+
+    source.go()
+    actuator.resize({region: 3}, None)
+    network = job._running.flow.network
+    for degree in (1, 5, 2, 6, 1, 4):
+        actuator.resize({region: degree}, None)
+        source.go()
+    source.go()
+    job.wait()
+
+    assert wanted.items == out.items
+    assert job._running.flow.network is network
 
 
 def test_a_replica_that_fails_gives_its_states_before_the_job_ends():

@@ -71,11 +71,18 @@ def add_up(readings: list[Reading]) -> Reading:
     return Reading(readings[0].key, sum(one.n for one in readings))
 
 
+def follow_clock(stream: ab.Stream) -> ab.Stream:
+    return stream.event_time("n", lateness=11)
+
+
 KEYED = {
     "one for one": lambda keyed: keyed.scan(mix, 0),
     "some": lambda keyed: keyed.scan(mix, 0).filter(lambda one: one.n % 3 > 0),
     "several": lambda keyed: keyed.scan(mix, 0).flat_map(lambda o: [o] * (o.n % 3)),
     "windows": lambda keyed: keyed.window(count=5, every=2).aggregate(add_up),
+    "clock": lambda keyed: keyed.window(time=40, on="n").aggregate(add_up),
+    "sessions": lambda keyed: keyed.window(gap=9, on="n").aggregate(add_up),
+    "positions": lambda keyed: keyed.scan(mix, 0),
 }
 
 
@@ -94,17 +101,30 @@ def test_keys_that_move_all_the_time_give_the_sequential_result(
                 time.sleep(0.001)
             yield one
 
-    wanted = KEYED[shape](ab.from_iterable(readings, Reading).key_by("key")).to_list()
+    def build(stream):
+        timed = follow_clock(stream) if shape in ("clock", "sessions") else stream
+        made = KEYED[shape](timed.key_by("key"))
+        if shape == "positions":
+            made = ab.union(made, stream.scan(mix, 0))
+        return made.to_list()
+
+    wanted = build(ab.from_iterable(readings, Reading))
     ab.run(wanted, on="sequential")
-    out = KEYED[shape](ab.generate(trickle, Reading).key_by("key")).to_list()
-    running = started([out], lambda *_: Configuration(epoch=3).with_active("r0", 4))
+    out = build(ab.generate(trickle, Reading))
+
+    def choose(_, plan):
+        keyed = next(region.name for region in plan.regions if region.key)
+        return Configuration(epoch=3).with_active(keyed, 4)
+
+    running = started([out], choose)
+    (region,) = running.configuration.degrees
     moved = 0
     while running.status == "running":
         before = running.configuration
-        after = before.with_active("r0", rng.randint(1, 8))
-        table = tuple(rng.randrange(after.degrees["r0"]) for _ in range(BUCKETS))
+        after = before.with_active(region, rng.randint(1, 8))
+        table = tuple(rng.randrange(after.degrees[region]) for _ in range(BUCKETS))
         try:
-            moved += len(running.flow.switch(after.with_table("r0", table)).moved)
+            moved += len(running.flow.switch(after.with_table(region, table)).moved)
         except EngineError:
             break
     ended(running)

@@ -350,9 +350,7 @@ def _why_states_stay(graph: Graph, region: Region) -> str | None:
     if len(set(streams_into(graph, region.operators))) > 1:
         return "several streams lead to it, which would have to change together"
     for op in (graph[name] for name in region.operators):
-        if op.timing is not None:
-            return f"the keys of {op.name} have a clock in common"
-        by_key = bool(op.state_key) and set(region.key) <= set(op.state_key)
+        by_key = bool(op.keyed_by) and set(region.key) <= set(op.keyed_by)
         if kernel_of(op).stateful and not by_key:
             return f"the state of {op.name} is not that of a key"
     return None

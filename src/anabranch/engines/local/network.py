@@ -45,6 +45,7 @@ from anabranch.runtime.program import Program
 from anabranch.runtime.split import (
     GroupRouter,
     KeyRouter,
+    NewTable,
     Numbering,
     Outlet,
     RoundRobinRouter,
@@ -299,7 +300,7 @@ def _router(part: str, build: NetworkBuild, edge: Edge | None = None) -> Router:
 
 def _bucket_of_state(graph: Graph, region: Region, operator: str, key: Any) -> int:
     """Return the bucket of a key of an operator in a region."""
-    return bucket_of(key_projection(graph[operator].state_key, region.key)(key))
+    return bucket_of(key_projection(graph[operator].keyed_by, region.key)(key))
 
 
 def key_projection(
@@ -496,8 +497,6 @@ class Network:
             return why
         if self.layout.element_of(element.inputs[0].producer.operator).part:
             return "replicas of another region deal its items out"
-        if element.carried == "positions":
-            return "its items carry positions"
         return None
 
     def move_keys(self, region: Region, table: Sequence[int]) -> None:
@@ -510,7 +509,10 @@ class Network:
         (replica,) = self.replicas[producer.name]
         outlet = replica.outlets[edge]
         if isinstance(outlet, SplitOutlet):
-            outlet.move_to(table, partial(_bucket_of_state, self._build.graph, region))
+            graph = self._build.graph
+            clocked = {name for name in region.operators if graph[name].timing}
+            find_bucket = partial(_bucket_of_state, graph, region)
+            outlet.move_to(NewTable(table, find_bucket, frozenset(clocked)))
 
     def take_key_counts(self, region: Region) -> Counter[Any]:
         """Return the items per key that entered a region since the last call."""
