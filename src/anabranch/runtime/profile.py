@@ -110,6 +110,9 @@ class Places:
 
 
 RATE_HZ = 100.0
+LEAST_HZ = 50.0
+BUDGET = 0.005  # of a core, for the sampler's own thread
+_SEEN = 5  # samples, to tell what one costs
 
 RUSAGE_THREAD: int | None = getattr(resource, "RUSAGE_THREAD", None)  # on Linux
 
@@ -156,11 +159,16 @@ class Sampler:
     """Samples threads from `start` to `stop`; no cost before and after.
 
     It watches the present threads; after a change of the program, make a new one.
+    Without a rate it takes up to 100 samples a second, and down to 50 if it would
+    otherwise use more than half a percent of a core.
     """
 
-    def __init__(self, threads: Sequence[Watched], rate_hz: float = RATE_HZ) -> None:
+    def __init__(
+        self, threads: Sequence[Watched], rate_hz: float | None = None
+    ) -> None:
         self._watched = threads
-        self._period_s = 1 / rate_hz
+        self._period_s = 1 / (rate_hz or RATE_HZ)
+        self._adapts = rate_hz is None
         self._places = [one.places() for one in threads]
         self._last_s = [0.0] * len(threads)  # their clock readings at the last sample
         self._waiting = [0] * len(threads)
@@ -223,7 +231,7 @@ class Sampler:
         clock, pause, waits = time.perf_counter, time.sleep, voluntary_switches
         chance = random.Random().random
         undisturbed, look, period_s = Undisturbed(), self._look, self._period_s
-        waited, due_s = waits(), clock()
+        waited, due_s, adapts = waits(), clock(), self._adapts
         while True:
             now_s = clock()
             # A late sample is not made up for: two in a row would see the same. Samples
@@ -238,6 +246,8 @@ class Sampler:
             with undisturbed:
                 look(sys._current_frames())  # noqa: SLF001 - the only way
             self.looks += 1
+            if adapts and self.looks % _SEEN == 0:
+                period_s = find_period_s(time.thread_time() / self.looks)
         self.cpu_s = time.thread_time()
 
     def _look(self, frames: Mapping[int, FrameType]) -> None:
@@ -245,8 +255,7 @@ class Sampler:
             frame = frames.get(ident)
             if frame is None:
                 continue
-            now_s = on_core_s(clock_id)
-            if frame.f_code is WAIT:
+            if frame.f_code is WAIT:  # its work until here counts at the next place
                 self._waiting[number] += 1
                 behind = frame.f_back
                 if behind is not None and behind.f_code is FULL:
@@ -254,8 +263,18 @@ class Sampler:
             else:
                 # A thread that was ready but not running has not worked at its
                 # position.
+                now_s = on_core_s(clock_id)
                 self._places[number].note(frame, now_s - self._last_s[number])
-            self._last_s[number] = now_s
+                self._last_s[number] = now_s
+
+
+def find_period_s(each_s: float) -> float:
+    """Return the time between samples that cost `each_s` of CPU time each.
+
+    >>> [round(find_period_s(each_s), 4) for each_s in (20e-6, 75e-6, 1e-3)]
+    [0.01, 0.015, 0.02]
+    """
+    return min(max(1 / RATE_HZ, each_s / BUDGET), 1 / LEAST_HZ)
 
 
 class Clock(NamedTuple):

@@ -142,6 +142,32 @@ def test_replicas_that_do_not_help_are_given_back_and_not_tried_again():
     assert not any(decision and decision.degrees for decision in found[2:])
 
 
+def test_a_short_step_alone_does_not_show_that_they_do_not_help():
+    alone = step(100, latency_s=0.5, backlog=50)
+    short = step(100, degree=2, service_s=0.0199, latency_s=0.5, backlog=50)
+    short = replace(short, seconds=0.2)
+    better = step(100, degree=2, latency_s=0.5, backlog=50)
+
+    helps = decide(alone, short, better, room=Room(2))
+    helps_not = decide(alone, short, short, room=Room(2))
+
+    assert [False, False] == [bool(one and one.degrees) for one in helps[1:]]
+    assert helps_not[1] is None
+    assert {"r0": 1} == helps_not[2].degrees
+
+
+def test_they_are_tried_again_after_a_time_that_doubles():
+    """A busy machine may be why they did not help: 15 s later, then 30 s later."""
+    alone = step(100, latency_s=0.5, backlog=50)
+    two = step(100, degree=2, service_s=0.0199, latency_s=0.5, backlog=50)
+
+    steps = [alone, two, *[alone] * 15, two, *[alone] * 30]
+    found = decide(*steps, room=Room(2))
+
+    tried = [n for n, one in enumerate(found) if one and one.degrees == {"r0": 2}]
+    assert [0, 16, 47] == tried
+
+
 def test_they_are_tried_again_when_items_cost_something_else():
     alone = step(100, latency_s=0.5, backlog=50)
     two = step(100, degree=2, service_s=0.0199, latency_s=0.5, backlog=50)

@@ -3,7 +3,7 @@
 Replicas are added as soon as the load or a backlog needs them. They are removed when
 the backlog is gone and fewer would have sufficed for several steps in a row. A replica
 that does not help is removed again, and not tried again until the cost of items
-changes.
+changes, or for a time that doubles with each failure in a row.
 
 For a fixed time after a load, the replicas it needed are kept, since it may come again:
 bursts and waves find what they needed the last time.
@@ -13,6 +13,7 @@ The policy is a pure function: its memory goes in and comes out with each step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -80,6 +81,7 @@ FULL = 0.97  # utilization above which an unreplicated stage is too slow
 GATHERED = 0.05  # seconds of the load that may wait without counting as a backlog
 UNEVEN = 2.0  # times its share: keys are very unevenly divided
 TELLS = 50  # items in a step, to measure the division
+RETRY_S = 15.0  # until replicas that did not help are tried again; then twice as long
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,14 @@ class TrialResize:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A degree beyond which replicas did not help, at an item cost."""
+    """A degree beyond which replicas did not help, at an item cost.
+
+    A busy machine may have been the reason; so after `rest_s` they may be tried again.
+    """
 
     degree: int
     service_s: float
+    rest_s: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,8 @@ class Memory:
     low: Mapping[str, int] = field(default_factory=dict)  # enough in all calm steps
     trials: Mapping[str, TrialResize] = field(default_factory=dict)
     ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
+    failures: Mapping[str, int] = field(default_factory=dict)  # of trials, in a row
+    doubted: bool = False  # whether the last step, a short one, saw no gain
     variability: float = VARIABILITY
     warning: WarningState = field(default_factory=WarningState)
     highs: Highs = field(default_factory=Highs)
@@ -133,8 +141,7 @@ def predict(
     memory = _learn_shares(memory, seen)
     useless = _useless(seen, degrees, memory)
     if useless is not None:
-        region, trial = useless
-        return _give_back(region, trial, seen, memory)
+        return _give_back(*useless, seen, goal, memory)
     memory = _learn_variability(memory, seen, goal)
     most = max(
         room.beside(seen.pipeline.others_busy, seen.pipeline.on_core), len(degrees)
@@ -232,20 +239,25 @@ def _learn_shares(memory: Memory, seen: Observed) -> Memory:
 
 
 def _lift_ceilings(memory: Memory, seen: Observed) -> Memory:
-    """Forget ceilings of regions whose item cost has changed."""
-    kept = {
-        name: one
+    """Forget ceilings of regions whose item cost has changed, and old ones."""
+    alike = {
+        name: replace(one, rest_s=one.rest_s - seen.seconds)
         for name, one in memory.ceilings.items()
         if name in seen.regions
         and abs(seen.regions[name].service_s / one.service_s - 1) <= SHIFT
     }
-    return replace(memory, ceilings=kept)
+    changed = memory.ceilings.keys() - alike.keys()
+    return replace(
+        memory,
+        ceilings={name: one for name, one in alike.items() if one.rest_s > 0},
+        failures={n: k for n, k in memory.failures.items() if n not in changed},
+    )
 
 
 def _learn_variability(memory: Memory, seen: Observed, goal: Latency) -> Memory:
     """Record the variability of the load, unless replicas were added in the step."""
     now = None if memory.trials else variability_of(seen, goal)
-    memory = replace(memory, trials={})
+    memory = replace(memory, trials={}, doubted=False)
     if now is None:
         return memory
     known = memory.variability + LEARNT * (now - memory.variability)
@@ -267,18 +279,28 @@ def _useless(
 
 
 def _give_back(
-    region: str, trial: TrialResize, seen: Observed, memory: Memory
-) -> tuple[Decision, Memory]:
+    region: str, trial: TrialResize, seen: Observed, goal: Latency, memory: Memory
+) -> tuple[Decision | None, Memory]:
+    """Remove replicas that do not help; one short step is not enough to tell."""
+    if seen.seconds < goal.step_s / 2 and not memory.doubted:
+        return None, replace(memory, doubted=True)
     load = seen.regions[region]
     why = (
         f"they do not help: {region} could do {trial.capacity_per_s:.3g} items a second "
         f"before and can do {load.capacity_per_s:.3g} now"
     )
-    ceiling = Ceiling(trial.before, load.service_s * trial.before / load.degree)
+    failed = memory.failures.get(region, 0)
+    ceiling = Ceiling(
+        trial.before,
+        load.service_s * trial.before / load.degree,
+        RETRY_S * 2**failed,
+    )
     memory = replace(
         memory,
         trials={},
+        doubted=False,
         ceilings={**memory.ceilings, region: ceiling},
+        failures={**memory.failures, region: failed + 1},
         calm=0,
         rising=0,
     )
