@@ -9,6 +9,10 @@ would try (`BY_HAND`), each run some times before. All sides have the same setti
 the garbage collector is adapted for each, and on Spark elements may share a task on each. What
 is left to the controller are ports, cuts and degrees. All sides must give the same result.
 
+Runs take some seconds, and three applications five minutes on local, six on Spark: five turns
+(four on Spark), and two tries (one) of each way by hand. Seven and three, with inputs half as large
+again on local, took twice as long.
+
 On local, where a run holds the interpreter's lock and little can be gained, the untouched
 side runs twice in each turn. The mean of both is what the others are compared with, and
 what they differ from each other is what a difference must exceed to mean something.
@@ -41,8 +45,8 @@ from bench.harness.plots import plot
 from bench.harness.timing import Claim, Table, claim, interleaved, ratio, report, sized
 
 PAPER = {"lois": 1.5, "vwap": 3.0, "linear_road": 2.56}
-TURNS = 7
-TRIES = 3  # of each way by hand, after one that warms up
+TURNS = {"local": 5, "spark": 4}
+TRIES = {"local": 2, "spark": 1}  # of each way by hand, after one that warms up
 SIDES = "untouched", "by hand", "automatic"
 AGAIN = "untouched again"
 EPOCHS = next((int(one) for one in sys.argv[1:] if one.isdigit()), 12)  # on Spark
@@ -85,20 +89,19 @@ class Application:
     epoch_items: int
 
 
-def applications(folder: Path, engine: str) -> dict[str, Application]:
+def applications(folder: Path) -> dict[str, Application]:
     """Write the inputs, enough for some seconds; on Spark an epoch has its own costs."""
-    much = 3 if engine == "local" else 2
-    seconds, trades, cars = sized(500, 24), sized(4000, 400), sized(2500, 260)
-    stations = lois.sample_files(folder, seconds=seconds * much)
-    tape = vwap.sample_files(folder, trades=trades * much)
-    road = linear_road.sample_file(folder, cars=cars * much)
+    seconds, trades, cars = sized(1000, 48), sized(8000, 800), sized(5000, 520)
+    stations = lois.sample_files(folder, seconds=seconds)
+    tape = vwap.sample_files(folder, trades=trades)
+    road = linear_road.sample_file(folder, cars=cars)
     programs = {
         "lois": (partial(lois.program, stations), seconds * 100),
         "vwap": (partial(vwap.program, *tape), trades * 2),
         "linear_road": (partial(linear_road.program, road), cars * 19),
     }
     return {
-        name: Application(program, rows * much // EPOCHS)
+        name: Application(program, rows // EPOCHS)
         for name, (program, rows) in programs.items()
     }
 
@@ -150,7 +153,7 @@ class Side:
 def compared(engine: str, name: str, app: Application) -> dict[str, Any]:
     """Measure the three sides of an application."""
     tried = {how: Side(engine, app, how) for how in BY_HAND[engine, name]}
-    found = interleaved({how: side.run for how, side in tried.items()}, TRIES)
+    found = interleaved({how: side.run for how, side in tried.items()}, TRIES[engine])
     best = min(found, key=lambda how: min(found[how]))
     sides = {
         "untouched": Side(engine, app, ByHand()),
@@ -160,7 +163,7 @@ def compared(engine: str, name: str, app: Application) -> dict[str, Any]:
     if engine == "local":
         sides[AGAIN] = Side(engine, app, ByHand())
     runs = {side: one.run for side, one in sides.items()}
-    times = interleaved(runs, TURNS)
+    times = interleaved(runs, TURNS[engine])
     expected, *others = (side.results for side in sides.values())
     assert all(expected == found for found in others), "results differ"
     return {
@@ -205,7 +208,7 @@ def main() -> None:
         for engine in engines:
             if engine == "spark":
                 open_session(None)
-            for name, app in applications(Path(folder), engine).items():
+            for name, app in applications(Path(folder)).items():
                 if asked & set(PAPER) and name not in asked:
                     continue
                 found = compared(engine, name, app)

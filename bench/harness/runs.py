@@ -41,7 +41,11 @@ RUNS = (
     Run("autopipe/by_hand", ("spark", "12")),
     Run("latency/fig2", quick=("simulated",)),
     *(Run(f"latency/fig{number}", ("here",)) for number in (4, 5, 6, 7)),
-    Run("latency/loads", ("simulated", "local"), ("simulated",)),
+    Run("latency/loads", ("simulated",), ("simulated", "--only", "waits/plain/*")),
+    *(
+        Run("latency/loads", (part,), (part, "--only", "waits/plain/constant"))
+        for part in ("local", "spark")
+    ),
     Run("latency/reported", ("local", "spark"), ("local",)),
     Run("latency/day"),
     Run(
@@ -141,8 +145,7 @@ NOT_MEASURED: dict[str, tuple[Claim, ...]] = {  # group -> claims without a figu
         Claim(
             "latency of all items from birth, with a doubling and a burst, `latency/burst`",
             None,
-            remark="the benchmark counts all items from birth now, over a connection; not "
-            "run since",
+            remark=_NO_RECORD,
         ),
     ),
     "spark": (

@@ -10,7 +10,7 @@ import pytest
 
 from anabranch.cli.bench import benchmarks
 from bench.autopipe.fig7 import claim_lost
-from bench.harness.page import has_target, row, write_page
+from bench.harness.page import find_lacking, has_target, row, write_page
 from bench.harness.runs import GROUPS, RUNS
 from bench.safe.fig10 import believable, claim_of
 
@@ -41,6 +41,19 @@ def record(bench, claims, tables=()):
         "tables": list(tables),
         "results": {},
     }
+
+
+def test_what_is_recorded_is_no_longer_lacking():
+    recorded = [{"bench": "autopipe/fig6", "arguments": ["spark"]}]
+    named = "`autopipe/fig6 spark`"
+
+    before = [one.what for one in find_lacking("autopipe", [])]
+    after = [one.what for one in find_lacking("autopipe", recorded)]
+    other = find_lacking("autopipe", [{"bench": "autopipe/fig6", "arguments": []}])
+
+    assert 1 == sum(named in what for what in before)
+    assert [what for what in before if named not in what] == after
+    assert len(before) == len(other)
 
 
 @pytest.mark.parametrize(
