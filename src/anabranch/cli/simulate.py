@@ -50,6 +50,7 @@ from anabranch.metrics.load import ThreadSamples, pipeline_of
 from anabranch.operators.sinks import ForEach
 from anabranch.operators.sources import Generate
 from anabranch.plan.plan import Arrangement
+from anabranch.runtime.profile import RATE_HZ
 
 LOOK_S = 0.25  # the program is observed in pieces, so that a short one is seen at all
 REPEATED = (
@@ -202,7 +203,7 @@ def measure(
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         before = sum(run.metrics().read.values())
-        samples = actuator.samples(LOOK_S)
+        samples = actuator.samples(LOOK_S, RATE_HZ)
         if samples is None:
             break
         items += sum(run.metrics().read.values()) - before

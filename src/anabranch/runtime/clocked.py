@@ -378,15 +378,16 @@ def take_out(state: State, find_part: Callable[[Any], int | None]) -> dict[int, 
     parts: dict[int, State] = {}
 
     def find(replica: int) -> State:
-        empty = {**{name: {} for name in _BY_KEY}, "queue": []}
-        return parts.setdefault(replica, {"scale": state["scale"], **empty})
+        empty: dict[str, Any] = {name: {} for name in _BY_KEY}
+        made = {"scale": state["scale"], "queue": [], **empty}
+        return parts.setdefault(replica, made)
 
     for name in _BY_KEY:
         own = state[name]
         moved = {key: to for key in own if (to := find_part(key)) is not None}
         for key, to in moved.items():
             find(to)[name][key] = own.pop(key)
-    stays = []
+    stays: list[Any] = []
     for entry in state["queue"]:
         to = find_part(entry[-1])
         queue = stays if to is None else find(to)["queue"]

@@ -47,7 +47,7 @@ from anabranch.metrics.load import (
 )
 from anabranch.metrics.pipeline import Pipeline
 from anabranch.plan.plan import Arrangement
-from anabranch.runtime.profile import Sampler, cpu_clock
+from anabranch.runtime.profile import RATE_HZ, Sampler, cpu_clock
 from anabranch.runtime.split import BUCKETS
 
 
@@ -145,9 +145,11 @@ class LocalActuator:
             samples, known, shapes=shapes_of(self._flow), source_per_s=per_s
         )
 
-    def samples(self, period_s: float) -> tuple[ThreadSamples, ...] | None:
+    def samples(
+        self, period_s: float, rate_hz: float | None = None
+    ) -> tuple[ThreadSamples, ...] | None:
         """Sample the threads for so many seconds."""
-        sampler = Sampler(list_watched_threads(self._flow))
+        sampler = Sampler(list_watched_threads(self._flow), rate_hz)
         sampler.start()
         over = self._ends_within(period_s)
         found = sampler.stop()
@@ -155,7 +157,7 @@ class LocalActuator:
 
     def glance(self) -> tuple[Rates, Pipeline] | None:
         before = count_items(self._flow.network)
-        sampler = Sampler(list_watched_threads(self._flow))
+        sampler = Sampler(list_watched_threads(self._flow), RATE_HZ)
         sampler.start()
         rates = self._rates(GLANCE_S, GLANCES)
         samples = sampler.stop()
