@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from anabranch.runtime.batch import Batch, mark_at
 from anabranch.runtime.handover import Exchange, Handover
 from anabranch.runtime.ordering.merge import SingleQueue
@@ -9,6 +11,7 @@ from anabranch.runtime.ports import Inlet
 from anabranch.runtime.split import (
     BUCKETS,
     KeyRouter,
+    NewTable,
     Numbering,
     Slot,
     SplitOutlet,
@@ -35,6 +38,30 @@ def test_states_go_where_their_buckets_go():
         {"sum": {2: "c", 1: "b"}},
         {"sum": {3: "d"}},
     ] == states
+
+
+def make_clocked(**keys: int) -> dict[str, Any]:
+    """Return the state of an operator with a clock that holds these keys until a time."""
+    queue = [(due, 0, key, key) for key, due in keys.items()]
+    held = {"keys": dict.fromkeys(keys, "open"), "due": dict(keys)}
+    clock = {"scale": "int", "clocks": [3], "reached": 3, "idle": frozenset()}
+    return {**clock, **held, "last": {}, "ends": {}, "queue": sorted(queue)}
+
+
+def test_keys_with_a_clock_take_their_open_windows_with_them():
+    moved = Exchange.between([0, 0, 1], [0, 1, 1])
+    buckets = {"a": 0, "b": 1, "c": 2}
+    fresh = {**make_clocked(c=5), "scale": None}
+    states = [{"window": {(): make_clocked(a=9, b=4)}}, {"window": {(): fresh}}]
+
+    for replica, own in enumerate(states):
+        moved.give(replica, own, lambda _, key: buckets[key], {"window"})
+    for replica, own in enumerate(states):
+        moved.take(replica, own, {"window"})
+
+    assert [make_clocked(a=9), make_clocked(c=5, b=4)] == [
+        one["window"][()] for one in states
+    ]
 
 
 def test_an_exchange_is_complete_when_the_last_replica_has_given():
@@ -79,7 +106,7 @@ def test_a_handover_is_between_the_items_of_two_tables_and_joined_with_neither()
     outlet = make_outlet(2, even_table(1))
     items = list(range(20))
     outlet.put(Batch(items[:10], [range(10)]))
-    outlet.move_to(even_table(2), find_bucket)
+    outlet.move_to(NewTable(even_table(2), find_bucket))
     outlet.put(Batch(items[10:], [range(10, 20)]))
 
     first, second = (take_all(slot.inlet) for slot in outlet.slots)
@@ -100,7 +127,7 @@ def test_a_handover_tells_how_far_all_replicas_have_come():
     """Else the merge would wait for a replica that waits for another, which is full."""
     outlet = make_outlet(3, even_table(1))
     outlet.put(Batch(list(range(7)), [range(7)]))
-    outlet.move_to(even_table(2), find_bucket)
+    outlet.move_to(NewTable(even_table(2), find_bucket))
     outlet.put(Batch([7], [range(7, 8)]))
 
     _, second, third = (take_all(slot.inlet) for slot in outlet.slots)
@@ -111,8 +138,8 @@ def test_a_handover_tells_how_far_all_replicas_have_come():
 
 def test_of_several_tables_at_once_only_the_last_counts():
     outlet = make_outlet(3, even_table(1))
-    outlet.move_to(even_table(3), find_bucket)
-    outlet.move_to(even_table(2), find_bucket)
+    outlet.move_to(NewTable(even_table(3), find_bucket))
+    outlet.move_to(NewTable(even_table(2), find_bucket))
     outlet.put(Batch([1], [range(1)]))
 
     handovers = [take_all(slot.inlet)[0].handover for slot in outlet.slots[:2]]
