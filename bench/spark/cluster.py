@@ -27,7 +27,7 @@ def cluster(folder: Path, workers: int = 2, *, apart: bool = False) -> Iterator[
     """Start a cluster from the PySpark installation, and give its URL.
 
     Workers that are `apart` are like hosts: each has a temporary directory of its own,
-    `folder/tmpN`, and so states of its own.
+    `folder/tmpN`, and so states and shuffled rows of its own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = find_port()
@@ -45,13 +45,14 @@ def cluster(folder: Path, workers: int = 2, *, apart: bool = False) -> Iterator[
         for number in range(workers):
             own = folder / f"tmp{number}"
             own.mkdir(exist_ok=True)
+            own_places = {"TMPDIR": str(own), "SPARK_LOCAL_DIRS": str(own)}
             made = start_class(
                 folder,
                 f"worker{number}",
                 f"org.apache.spark.deploy.worker.Worker --host {HOST} --cores 1 "
                 f"--memory 1g --webui-port {find_port()} "
                 f"--work-dir {folder / f'work{number}'} {url}",
-                environment={"TMPDIR": str(own)} if apart else {},
+                environment=own_places if apart else {},
             )
             started.append(made)
         for number in range(workers):

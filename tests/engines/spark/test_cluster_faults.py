@@ -1,0 +1,98 @@
+"""What happens to other people's clusters: the outputs are those of a loop all the same.
+
+Each test has a standalone cluster of workers that are apart: a master, two workers and a
+driver, each a process. That the fault took place is read from Spark's own events.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bench.spark import cluster
+from tests import needs
+from tests.engines.spark import cluster_program
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+WAIT_S = 420  # for the driver, on a busy machine
+
+
+def is_retried(events):
+    return any(
+        event["Stage Info"]["Stage Attempt ID"] > 0
+        for event in events
+        if event["Event"] == "SparkListenerStageSubmitted"
+    )
+
+
+def is_speculated(events):
+    return any(
+        event["Task Info"]["Speculative"]
+        for event in events
+        if event["Event"] == "SparkListenerTaskStart"
+    )
+
+
+def is_removed(events):
+    return any(event["Event"] == "SparkListenerExecutorRemoved" for event in events)
+
+
+def is_anything(_):
+    return True
+
+
+HAPPENED = {
+    ("fetch failure", "jobs"): is_retried,
+    ("speculation", "jobs"): is_speculated,
+    ("decommission", "jobs"): is_removed,
+    ("decommission", "resident"): is_removed,
+    ("loss", "jobs"): is_removed,
+    ("loss", "resident"): is_removed,
+    ("slow host", "jobs"): is_anything,
+    ("slow host", "resident"): is_anything,
+}
+
+
+@pytest.mark.parametrize(("fault", "way"), HAPPENED, ids=map("-".join, HAPPENED))
+def test_the_outputs_are_those_of_a_loop(
+    fault, way, tmp_path, pytestconfig, monkeypatch
+):
+    monkeypatch.setenv("SPARK_LOCAL_IP", cluster.HOST)
+    try:
+        with cluster.cluster(tmp_path / "cluster", apart=True) as url:
+            found, events = drive(url, tmp_path, fault, way)
+            left = list(tmp_path.glob("cluster/tmp*/anabranch-*/states/*"))
+    except cluster.NoCluster as error:
+        needs.leave_out(pytestconfig, needs.CLUSTER, str(error))
+
+    assert cluster_program.expect() == found["items"]
+    assert (tmp_path / "caused").exists()
+    assert HAPPENED[fault, way](events)
+    assert [] == left
+
+
+def drive(url, folder, fault, way):
+    """Run the program as a driver of its own; return what it found, and the events."""
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+        os.environ.pop(name, None)
+    command = [sys.executable, cluster_program.__file__, url, str(folder), fault, way]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    with (folder / "driver.log").open("wb") as log:
+        done = subprocess.run(
+            command,
+            stderr=log,
+            stdout=log,
+            env=environment,
+            timeout=WAIT_S,
+            check=False,
+        )
+    text = (folder / "driver.log").read_text(errors="replace")
+    assert 0 == done.returncode, text[-3000:]
+    (path,) = (folder / "events").iterdir()
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    return json.loads((folder / "found").read_text()), events
