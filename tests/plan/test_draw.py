@@ -1,6 +1,7 @@
 """Drawings: everything is on the paper, nothing overlaps, any name is allowed."""
 
 from dataclasses import replace
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -128,3 +129,53 @@ def find_strangers(graph, plan):
 
 def box_of(rect):
     return tuple(float(rect.get(side)) for side in ("x", "y", "width", "height"))
+
+
+def parted():
+    """A region that parts around operators of others."""
+    lines = ab.read_text("lines.txt", name="lines")
+    raised = lines.map(str.upper, name="raised")
+    plain = raised.filter(str.isalpha, name="plain")
+    first = raised.scan(lambda state, text: (state + 1, text), 0, name="first")
+    second = first.scan(lambda state, text: (state + 1, text), 0, name="second")
+    return ab.compile(plain.to_list(name="words"), second.to_list(name="all"))
+
+
+def test_the_streams_that_enter_and_leave_a_region_are_marked():
+    made = parted()
+
+    root = ET.fromstring(draw_svg(made.graph, made.plan))
+
+    [region] = made.plan.regions
+    assert {"lines", "raised", "plain"} <= {*region.operators}
+    assert 2 == len([*root.iter(f"{SVG}circle")])  # from raised and from plain
+
+
+def test_what_ends_a_region_can_be_read_in_the_drawing():
+    made = parted()
+
+    root = ET.fromstring(draw_svg(made.graph, made.plan))
+
+    [area] = (g for g in root.iter(f"{SVG}g") if g.get("data-region"))
+    assert "first: scan carries a state along" in area.find(f"{SVG}title").text
+
+
+class Row(NamedTuple):
+    user: str
+    amount: int
+
+
+def test_connected_operators_share_a_frame_where_others_tear_the_region():
+    rows = ab.read_csv("rows.csv", Row, name="rows").map(lambda row: row, name="same")
+    large = rows.filter(lambda row: row.amount > 9, name="large")
+    counts = rows.key_by("user").scan(lambda n, row: (n + 1, row), 0, name="counts")
+    others = ab.read_csv("others.csv", Row, name="others")
+    pairs = large.join(others, on="user", left_window=1, right_window=1)
+    made = ab.compile(counts.to_list(), pairs.to_list())
+    assert ("rows", "same", "large") == made.plan.regions[0].operators
+
+    root = ET.fromstring(draw_svg(made.graph, made.plan))
+
+    [area] = (g for g in root.iter(f"{SVG}g") if g.get("data-region") == "r0")
+    frames = [box_of(rect) for rect in area.findall(f"{SVG}rect")]
+    assert 2 == len(frames)  # one around rows and same, one around large

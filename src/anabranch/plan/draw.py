@@ -15,7 +15,7 @@ from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
-from anabranch.graph.graph import Graph
+from anabranch.graph.graph import Graph, streams_into, streams_out_of
 from anabranch.plan.plan import Plan, PlanOperator, Region
 
 Heights = Mapping[str | None, float]  # region, or None for the rest -> height of a bar
@@ -382,38 +382,53 @@ class _Drawing:
         return label
 
     def _region(self, index: int, region: Region) -> str:
-        """Return the area of a region: one frame, or several if others would overlap
-        it.
-
-        Then each operator has a frame, and a band leads from one to the next.
-        """
+        """Return the area of a region: its frames, bands between them, and what ends it."""
         tint = _TINTS[index % len(_TINTS)]
-        frames = [self._frame(region.operators)]
-        bands: list[str] = []
-        if self._has_strangers(region, frames[0]):
-            frames = [self._frame((name,)) for name in region.operators]
-            inside = {*region.operators}
-            bands = [
-                f'<path d="{self._way(route)}" fill="none" stroke="{tint.fill}" '
-                f'stroke-width="{_PAD:.0f}"/>'
-                for route in self.layout.routes
-                if {route.producer, route.consumer} <= inside
-            ]
+        groups = self._find_groups(region)
+        place = {name: at for at, group in enumerate(groups) for name in group}
+        bands = [
+            f'<path d="{self._way(route)}" fill="none" stroke="{tint.fill}" '
+            f'stroke-width="{_PAD:.0f}"/>'
+            for route in self.layout.routes
+            if place.keys() >= {route.producer, route.consumer}
+            and place[route.producer] != place[route.consumer]
+        ]
         key = f" by {', '.join(region.key)}" if region.key else ""
         title = Style(12.5, tint.ink, 600)
-        left, top, *_ = frames[0]
+        frames = list(map(self._frame, groups))
+        ends = f"<title>stops before {escape(region.ends)}</title>"
         return (
             f'<g data-region="{escape(region.name)}">'
+            + (ends if region.ends else "")
             + "".join(bands)
             + "".join(
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
                 f'height="{height:.1f}" rx="14" fill="{tint.fill}" stroke="{tint.ink}" '
                 f'stroke-opacity="0.45" stroke-width="1.3" stroke-dasharray="6 4"/>'
+                + _text(x + 14, y + 19, f"{region.name}{key}", title)
                 for x, y, width, height in frames
             )
-            + _text(left + 14, top + 19, f"{region.name}{key}", title)
             + "</g>"
         )
+
+    def _find_groups(self, region: Region) -> list[tuple[str, ...]]:
+        """Return the operators of a region that share a frame.
+
+        All of them do, unless that would take in other operators: then connected ones do
+        as long as it would not.
+        """
+        if not self._has_strangers(region, self._frame(region.operators)):
+            return [region.operators]
+        group_of = {name: (name,) for name in region.operators}
+        for name in region.operators:
+            for producer in self.graph.producers(name):
+                before, own = group_of.get(producer), group_of[name]
+                if before is None or before == own:
+                    continue
+                both = (*before, *own)
+                if not self._has_strangers(region, self._frame(both)):
+                    group_of |= dict.fromkeys(both, both)
+        return list(dict.fromkeys(group_of.values()))
 
     def _frame(self, operators: Sequence[str]) -> tuple[float, float, float, float]:
         """Return the frame of operators: left, top, width and height."""
@@ -483,7 +498,14 @@ class _Drawing:
         return _TINTS[self.tint_of.get(self.region_of.get(name, ""), 0)].ink
 
     def _joints(self, index: int, region: Region) -> Iterator[str]:
+        """Yield the marks of the streams that enter and leave a region, and its joints."""
         ink = _TINTS[index % len(_TINTS)].ink
+        for edge in streams_into(self.graph, region.operators):
+            name = edge.consumer.operator
+            yield _mark(self._find_left(name) - _PAD, self._y(name), ink)
+        for edge in streams_out_of(self.graph, region.operators):
+            name = edge.producer.operator
+            yield _mark(self._find_right(name), self._y(name), ink)
         heights = [self._y(name) for name in region.operators]
         middle_y = (min(heights) + max(heights)) / 2
         apart = self._has_strangers(region, self._frame(region.operators))
@@ -533,6 +555,11 @@ def _first_words(region: Region) -> tuple[str, ...]:
 
 def _last_words(region: Region) -> tuple[str, ...]:
     return (region.last_joint, region.ordering)
+
+
+def _mark(x: float, y: float, ink: str) -> str:
+    """Return the dot where a stream enters or leaves a region."""
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{ink}"/>'
 
 
 def _pill_width(words: Sequence[str]) -> float:
