@@ -419,7 +419,7 @@ class _Drawing:
         """
         if not self._has_strangers(region, self._frame(region.operators)):
             return [region.operators]
-        group_of = {name: (name,) for name in region.operators}
+        group_of: dict[str, tuple[str, ...]] = {n: (n,) for n in region.operators}
         for name in region.operators:
             for producer in self.graph.producers(name):
                 before, own = group_of.get(producer), group_of[name]
