@@ -160,7 +160,7 @@ def check_order(latest: int | None, event: Event | Person | Auction) -> None:
     if latest is not None and event.ts < latest:
         msg = (
             f"events must be in the order of ts; got {event!r} after an event with "
-            f"ts={latest}; sort the file by ts"
+            f"ts={int(latest)}; sort the file by ts"
         )
         raise ValueError(msg)
 

@@ -163,6 +163,17 @@ def test_answers_on_spark_are_those_from_lists(nexmark, sample):
     assert_right(sinks, Answers(sample), names)
 
 
+@pytest.mark.parametrize("name", ["q3", "q8"])
+def test_joins_run_in_parallel(nexmark, sample, name):
+    sink = getattr(nexmark, name)(nexmark.open_house(sample))
+
+    made = ab.compile(sink)
+
+    assert [name] == [one.operator for one in made.plan.sequential]
+    ab.run(sink, on="local", degree=3)
+    assert_right([sink], Answers(sample), [name])
+
+
 def test_answers_for_the_benchmark_are_those_from_lists(nexmark, data, tmp_path):
     """
     On the first events, since some of the answers from lists take their time.
