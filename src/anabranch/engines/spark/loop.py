@@ -384,6 +384,10 @@ class Epochs:
         ):
             self.tell(*uneven.describe())
 
+    def find_homes(self) -> dict[tuple[int, int], int]:
+        """Return the resident process of each replica of a unit, by number."""
+        return self._residence.find_homes()
+
     def _find_flight(self, pieces: Mapping[str, list[Piece]]) -> Flight | None:
         """Return the next epoch if it has begun, after the current commit."""
         flight = self._flights.popleft() if self._flights else None

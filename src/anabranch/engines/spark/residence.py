@@ -196,6 +196,17 @@ class Residence:
             run = stay.begin_run([task], {}, [seats], homes, behind)
         return None if run is None else self.collect(run)
 
+    def find_homes(self) -> dict[tuple[int, int], int]:
+        """Return the process of each replica of a unit; none without resident tasks."""
+        if not self.stays:
+            return {}
+        return {
+            (unit, channel): home
+            for homes in self._homes.values()
+            for (unit, channel, part), home in homes.items()
+            if part == 0
+        }
+
     @property
     def stays(self) -> bool:
         """Whether there are resident tasks now."""
