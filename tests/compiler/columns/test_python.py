@@ -13,6 +13,7 @@ from anabranch.graph.kind import Traits
 from anabranch.language.drafts import build_graph
 from anabranch.runtime.columns import chain as chains
 from anabranch.runtime.columns.column import UnfitError
+from anabranch.runtime.program import Program
 from tests.compiler.columns.test_fuzz import exactly, interpret
 
 PRICES = {"a": 1.5, "b": 2.5}
@@ -208,3 +209,35 @@ def test_a_set_of_what_is_not_known_is_refused_with_its_line():
     line = makes_a_set_of_items.__code__.co_firstlineno + 1
     assert "has a set of values that are not known" in found.why
     assert f"test_python.py:{line}" in found.why
+
+
+def takes_the_latest(rows):
+    return max(rows, key=lambda row: row.i)
+
+
+def takes_the_least_by_two(rows):
+    return min(rows, key=lambda row: (-row.i, row.s)).f
+
+
+def takes_by_a_string(rows):
+    return max(rows, key=lambda row: row.s if row.i > 0 else "b").i
+
+
+@pytest.mark.parametrize(
+    "function", [takes_the_latest, takes_the_least_by_two, takes_by_a_string]
+)
+def test_the_best_item_of_a_window_is_found_by_a_key(function, monkeypatch):
+    monkeypatch.setattr(chains, "compile_columns", interpret)
+    stream = ab.from_iterable([], Row).window(count=7).aggregate(function, name="op")
+    graph = build_graph([stream.to_list()])
+    known = {op.name: Traits("stateless") for op in graph}
+    found = find_columns(graph, known)[-1]
+    assert found.kernel is not None, found.why
+    program = Program(graph, ["op"], graph.out_edges(graph.sources[0].name))
+    chain = chains.ColumnChain([graph["op"]], {"op": found.kernel}, program.states)
+    items = [item for item in ITEMS if item.f == item.f]
+    windows = [items[n : n + 7] for n in range(0, len(items) // 7 * 7, 7)]
+
+    made = chain.run(chain.of_items(items)).items()
+
+    assert list(map(function, windows)) == made

@@ -148,7 +148,11 @@ class Writer:
 
     def write_int(self, d):
         a, b = self.write("int", d), self.write("int", d)
-        match self.rng.randrange(21):
+        match self.rng.randrange(22):
+            case 21:
+                return self.pick(
+                    f"math.gcd({a}, {b})", f"WEIGHTS.get({self.write('str', d)}, {a})"
+                )
             case 16:
                 return f"({a} {self.pick('<<', '>>')} {self.pick('2', '5', f'({b} % 70)', '-1')})"
             case 17:
@@ -186,7 +190,9 @@ class Writer:
     def write_float(self, d):
         a, b = self.write("float", d), self.write("float", d)
         i = self.write("int", d)
-        match self.rng.randrange(19):
+        match self.rng.randrange(20):
+            case 19:
+                return self.pick(f"RATES.get({i}, {a})", f"math.log({a}, {b})")
             case 14:
                 return f"({a} ** {self.pick('2', '0.5', '-1', '3.0', b, i)})"
             case 15 | 16:
@@ -225,7 +231,20 @@ class Writer:
 
     def write_bool(self, d):
         op = self.pick("<", "<=", ">", ">=", "==", "!=")
-        match self.rng.randrange(13):
+        match self.rng.randrange(15):
+            case 13:
+                item = self.write("int", d)
+                return self.pick(
+                    f"({item} in {{1, 7, LIMIT}})",
+                    f"({item} in range(-3, 12, {self.pick(1, 2, 3)}))",
+                    f"({item} not in range(9, -9, -4))",
+                    f"({self.write('str', d)} in {{'a', 'é'}})",
+                    f"({self.write('float', d)} in (0.1, 2, -0.0))",
+                )
+            case 14:
+                parts = [self.pick("int", "str", "float") for _ in range(2)]
+                one, two = (", ".join(self.write(p, d) for p in parts) for _ in "12")
+                return f"(({one}) {op} ({two}))"
             case 11:
                 return f"({self.write('str', d)} in {self.pick('KNOWN', 'WEIGHTS')})"
             case 12:
@@ -276,7 +295,7 @@ class Writer:
         lines = []
         for _ in range(self.rng.randrange(1, 4)):
             kind = self.pick("int", "float", "bool", "str", "int", "float")
-            choice = self.rng.randrange(9) if depth else 0
+            choice = self.rng.randrange(11) if depth else 0
             own = [n for n in self.names.get(kind, []) if n.startswith("v")]
             if choice <= 2 or not own:
                 name, bind = self.new(kind)
@@ -310,6 +329,23 @@ class Writer:
                 lines.append(f"{indent}    {name} += 1")
                 target = self.rng.choice(own)
                 lines.append(f"{indent}    {target} = {self.write(kind, 1)}")
+            elif choice == 9:
+                target, one = self.rng.choice(own), f"w{self.count}"
+                self.count += 1
+                parts = ", ".join(self.write(kind, 1) for _ in range(3))
+                lines.append(f"{indent}for {one} in ({parts}):")
+                lines.append(f"{indent}    if {self.write('bool', 1)}:")
+                lines.append(f"{indent}        {self.pick('break', 'continue')}")
+                lines.append(f"{indent}    {target} = {one}")
+                if self.rng.random() < 0.6:
+                    lines.append(f"{indent}else:")
+                    lines.append(f"{indent}    {target} = {self.write(kind, 1)}")
+            elif choice == 10:
+                lines.append(f"{indent}if {self.leaf('int')} == {self.leaf('int')}:")
+                text = f"f'{{{self.leaf('int')}}}', {self.leaf('str')}"
+                lines.append(
+                    f"{indent}    raise {self.pick('ValueError', 'KeyError')}({text})"
+                )
             elif choice >= 7:
                 name, bind = self.new("float")
                 error = self.pick("ZeroDivisionError", "Exception", "ValueError")

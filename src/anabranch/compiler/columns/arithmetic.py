@@ -574,7 +574,7 @@ class Arithmetic:
                 self.check(f"({b} < 0) or ({b} > 62)")
         return self.variable("int", f"{a} {op} {b}")
 
-    def _compare(self, op: str, left: Value, right: Value) -> Value:  # noqa: PLR0911
+    def compare(self, op: str, left: Value, right: Value) -> Value:  # noqa: PLR0911
         if op in ("is", "is not"):
             return self._is(op, left, right)
         if op in ("in", "not in"):
@@ -615,10 +615,10 @@ class Arithmetic:
             "bool", str(_COMPARE[op](len(left), len(right)))
         )  # if all parts are equal
         for one, two in reversed(pairs):
-            same = self.truth_text(self._compare("==", one, two))
+            same = self.truth_text(self.compare("==", one, two))
             differ = str(op == "!=")
             if op not in ("==", "!="):
-                differ = self.truth_text(self._compare(op, one, two))
+                differ = self.truth_text(self.compare(op, one, two))
             found = self.variable("bool", f"{found.text} if {same} else {differ}")
         return found
 
@@ -703,7 +703,7 @@ class Arithmetic:
             ("enum",),
             ("bool",),
         ):
-            return self._compare("==" if op == "is" else "!=", left, right)
+            return self.compare("==" if op == "is" else "!=", left, right)
         if not (isinstance(right, Known) and right.value is None):
             self.refuse("asks whether two values are the same object")
         if isinstance(left, Known):
@@ -786,7 +786,7 @@ class Arithmetic:
                 found != kinds and {*found, *kinds} - _NUMBERS - {"none"}
             ):
                 self.refuse("looks for a value among others of other types")
-            texts.append(self.truth_text(self._compare("==", item, value)))
+            texts.append(self.truth_text(self.compare("==", item, value)))
         return self.variable("bool", " or ".join(texts)) if texts else Known(False)
 
     def look_up(

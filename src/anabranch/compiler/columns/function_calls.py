@@ -23,7 +23,7 @@ from anabranch.compiler.columns.arithmetic import (
     only_kind,
 )
 from anabranch.compiler.columns.control_flow import find_element_shape, go_through
-from anabranch.compiler.columns.read_parts import call_table_method
+from anabranch.compiler.columns.read_parts import call_table_method, read_item
 from anabranch.compiler.columns.times import time_kind
 from anabranch.compiler.columns.values import (
     KIND_OF,
@@ -32,6 +32,7 @@ from anabranch.compiler.columns.values import (
     GeneratorValue,
     Group,
     Items,
+    KernelFrame,
     Known,
     Made,
     NoColumnsError,
@@ -43,8 +44,10 @@ from anabranch.compiler.columns.values import (
     flatten_all,
     is_record_type,
     kind_of_known,
+    leaves,
     parts_of,
     rebuild,
+    shape_of,
 )
 from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
 from anabranch.plan.column_kernels import TIMES
@@ -185,6 +188,35 @@ def _best(op: str) -> Callable[[FunctionText, list[Value]], Value]:
         return Scalar(shape.kinds, found)
 
     return best
+
+
+def _best_by_key(this: FunctionText, op: str, args: list[Value], key: Value) -> Value:
+    """Return the first item of a window whose key is least or greatest."""
+    if len(args) != 1 or not isinstance(args[0], Items):
+        this.refuse("compares other values than the items of a window by a key")
+    (items,) = args
+    assert isinstance(items, Items)  # noqa: S101 - for the checker
+    at, place = this.module.new("v"), this.module.new("v")
+    kept, this.lines = this.lines, []
+    try:
+        shape = shape_of(this.call(key, [read_item(items, at)], {}))
+    finally:
+        this.lines = kept
+    if any(len(one.kinds) != 1 or one.kinds == ("none",) for one in shape.scalars()):
+        this.refuse("compares keys of several types")
+    best = this.declare_variables(shape)
+    for one, scalar in zip(leaves(best, shape), shape.scalars(), strict=True):
+        this.emit(f"{this.text(one)} = {ZERO[scalar.kinds[0]]}")
+    this.emit(f"{place} = 0")
+    this.emit(f"for {at} in range({items.count}):")
+    with this.deeper():
+        found = this.call(key, [read_item(items, at)], {})
+        better = this.truth_text(this.compare(op, found, best))
+        this.emit(f"if {at} == 0 or {better}:")
+        with this.deeper():
+            this.assign(best, found, shape)
+            this.emit(f"{place} = {at}")
+    return read_item(items, place)
 
 
 def _len(this: FunctionText, args: list[Value]) -> Value:
@@ -472,9 +504,30 @@ def call(
             return _call_method(this, called, args, keywords)
         case Made(function=function) if function.generator and len(args) == 1:
             return GeneratorValue(called, args[0])
+        case Made() if not keywords:
+            return _call_made(this, called, args)
         case Known(value=function):
             return _call_known(this, function, args, keywords)
     return this.refuse("calls a function that it makes itself")
+
+
+def _call_made(this: FunctionText, made: Made, args: list[Value]) -> Value:
+    """Translate the body of a lambda in place."""
+    *body, last = made.function.body
+    if (
+        not isinstance(last, ir.Return)
+        or any(isinstance(one, ir.Return | ir.Yield) for one in ir.walk(tuple(body)))
+        or len(made.function.parameters) != len(args)
+    ):
+        this.refuse("calls a function that it makes itself")
+    outer, loops = this.frame, this.loops
+    names = dict(zip(made.function.parameters, args, strict=True))
+    this.frame, this.loops = KernelFrame(names, outer.scope, made.names), []
+    try:
+        this.block(tuple(body))
+        return this.get(last.value)
+    finally:
+        this.frame, this.loops = outer, loops
 
 
 def _call_known(  # noqa: PLR0911 - a table
@@ -493,6 +546,9 @@ def _call_known(  # noqa: PLR0911 - a table
     if function in FUNCTIONS if _hashable(function) else False:
         if function is zip:
             keywords = {n: v for n, v in keywords.items() if n != "strict"}
+        if function in (min, max) and keywords.keys() == {"key"}:
+            op = ">" if function is max else "<"
+            return _best_by_key(this, op, args, keywords["key"])
         if keywords:
             this.refuse(f"calls {function.__name__} with names")
         return FUNCTIONS[function](this, args)

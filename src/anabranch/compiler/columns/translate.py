@@ -316,7 +316,7 @@ class FunctionText(Arithmetic):
             case ir.Binary(op=op, left=left, right=right):
                 return self.binary(op, self.get(left), self.get(right))
             case ir.Compare(op=op, left=left, right=right):
-                return self._compare(op, self.get(left), self.get(right))
+                return self.compare(op, self.get(left), self.get(right))
             case ir.GetAttribute(value=value, name=name):
                 return read_attribute(self, self.get(value), name)
             case ir.GetElement(value=value, index=index):
