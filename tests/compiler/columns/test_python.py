@@ -223,8 +223,13 @@ def takes_by_a_string(rows):
     return max(rows, key=lambda row: row.s if row.i > 0 else "b").i
 
 
+def takes_by_a_price(rows):
+    return max(rows, key=lambda row: (PRICES.get(row.s), row.i))
+
+
 @pytest.mark.parametrize(
-    "function", [takes_the_latest, takes_the_least_by_two, takes_by_a_string]
+    "function",
+    [takes_the_latest, takes_the_least_by_two, takes_by_a_string, takes_by_a_price],
 )
 def test_the_best_item_of_a_window_is_found_by_a_key(function, monkeypatch):
     monkeypatch.setattr(chains, "compile_columns", interpret)
@@ -235,7 +240,7 @@ def test_the_best_item_of_a_window_is_found_by_a_key(function, monkeypatch):
     assert found.kernel is not None, found.why
     program = Program(graph, ["op"], graph.out_edges(graph.sources[0].name))
     chain = chains.ColumnChain([graph["op"]], {"op": found.kernel}, program.states)
-    items = [item for item in ITEMS if item.f == item.f]
+    items = [item for item in ITEMS if item.f == item.f and item.s in PRICES]
     windows = [items[n : n + 7] for n in range(0, len(items) // 7 * 7, 7)]
 
     made = chain.run(chain.of_items(items)).items()

@@ -199,7 +199,7 @@ def _best_by_key(this: FunctionText, op: str, args: list[Value], key: Value) -> 
     at, place = this.module.new("v"), this.module.new("v")
     kept, this.lines = this.lines, []
     try:
-        shape = shape_of(this.call(key, [read_item(items, at)], {}))
+        shape = shape_of(_read_sort_key(this, key, read_item(items, at)))
     finally:
         this.lines = kept
     if any(len(one.kinds) != 1 or one.kinds == ("none",) for one in shape.scalars()):
@@ -210,13 +210,27 @@ def _best_by_key(this: FunctionText, op: str, args: list[Value], key: Value) -> 
     this.emit(f"{place} = 0")
     this.emit(f"for {at} in range({items.count}):")
     with this.deeper():
-        found = this.call(key, [read_item(items, at)], {})
+        found = _read_sort_key(this, key, read_item(items, at))
         better = this.truth_text(this.compare(op, found, best))
         this.emit(f"if {at} == 0 or {better}:")
         with this.deeper():
             this.assign(best, found, shape)
             this.emit(f"{place} = {at}")
     return read_item(items, place)
+
+
+def _read_sort_key(this: FunctionText, key: Value, item: Value) -> Value:
+    """Return the key of an item; give up where a part of it is None."""
+    found = this.call(key, [item], {})
+    parts = found.values if isinstance(found, Group) else (found,)
+    made: list[Value] = []
+    for part in parts:
+        kinds = [kind for kind in kinds_in(part) if kind != "none"]
+        if isinstance(part, Scalar) and len(part.kinds) > len(kinds) == 1:
+            made.append(Scalar((kinds[0],), this.plain(part, kinds[0]), type=part.type))
+        else:
+            made.append(part)
+    return Group(tuple(made)) if isinstance(found, Group) else made[0]
 
 
 def _len(this: FunctionText, args: list[Value]) -> Value:
