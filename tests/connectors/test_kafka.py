@@ -8,18 +8,20 @@ import subprocess
 import sys
 import time
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 import anabranch as ab
 from anabranch.connectors import partitions
 from anabranch.connectors.external import open_external
-from anabranch.connectors.files.arrow_items import form_of
-from anabranch.connectors.kafka import KafkaSink
+from anabranch.connectors.files.arrow_items import form_of, to_table
+from anabranch.connectors.kafka import KafkaSink, KafkaSource
 from anabranch.epochs.intake.connectors import RangePiece, read_offsets
 from anabranch.errors import ArgumentError, FencedError, InputError, OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteSink
+from anabranch.runtime.batch import TableItems
 from tests.connectors.items import Reading, as_json, readings, total, totals
 from tests.connectors.waiting import until
 from tests.needs import KAFKA, ROOT, why_left_out
@@ -189,6 +191,35 @@ def test_items_with_the_same_key_stay_in_one_partition_in_order(broker):
         own = [f"{s},{v}".encode() for s, v in items if s == sensor]
         (where,) = [p for p in found if own[0] in p]
         assert own == [m for m in where if m.startswith(sensor.encode())]
+
+
+class Quote(NamedTuple):
+    symbol: str
+    price: float
+
+
+@pytest.mark.parametrize(
+    ("key", "keys"),
+    [("symbol", [b'a"', b"b", b"b"]), ("price", [b"0.0", b"-0.0", b"1e+16"])],
+)
+def test_a_table_is_sent_as_its_items_are(broker, key, keys):
+    topic, form = broker.topic(), form_of(Quote)
+    items = [Quote('a"', 0.0), Quote("b", -0.0), Quote("b", 1e16)]
+    kind = WriteSink(KafkaSink(broker.servers, topic, "jsonl", key))
+    sink = open_external(Op("sink", kind), Quote, topic)
+
+    sink.write(1, TableItems(to_table(items, form), pytest.fail), pytest.fail)
+
+    sink.close()
+    source = ab.kafka(broker.servers, topic, ab.KafkaMessage, follow=False)
+    while len(found := ab.testing.outputs(source)) < 3:  # Kafka shows it a little later
+        time.sleep(0.1)
+    values = [
+        b'{"symbol": "a\\"", "price": 0.0}',
+        b'{"symbol": "b", "price": -0.0}',
+        b'{"symbol": "b", "price": 1e+16}',
+    ]
+    assert sorted(zip(values, keys, strict=True)) == sorted(m[:2] for m in found)
 
 
 def test_an_epoch_that_was_sent_is_not_sent_again(broker):
@@ -419,6 +450,20 @@ def read_both_ways(source, ranges):
         slow.append((items, [str(one.error) for one in failed]))
     partitions.source_of(op).close()
     return fast, slow, read
+
+
+def test_brokers_go_on_sending_only_what_this_task_will_probably_read(broker):
+    topic = broker.topic()
+    broker.send(topic, as_json(readings(40)))
+    source = KafkaSource(broker.servers, topic, Reading, "jsonl", follow=False)
+    consumer = source._connect()._consumer
+    assigned = []
+    for start, end in [(0, 5), (10, 15), (15, 20), (20, 25), (30, 35)]:
+        source.read_raw("0", start, end)
+        assigned.append(bool(consumer.assignment()))
+    source.close()
+
+    assert [False, False, True, True, False] == assigned
 
 
 RANGES = [(0, 5), (5, 9), (9, 20), (3, 7), (7, 9), (0, 20), (20, 24)]

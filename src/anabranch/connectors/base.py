@@ -212,7 +212,15 @@ class RawRows:
     born_s: list[float | None]
 
 
-class RawSource(Source):
+class LineSource(Source):
+    """A source of which a row is a line of text, in a format that files have too."""
+
+    format: Any
+    type: Any  # of an item
+    delimiter: str
+
+
+class RawSource(LineSource):
     """A source with offsets of which a range can become a table, without row objects."""
 
     def reads_tables(self) -> bool:
@@ -301,6 +309,10 @@ class Sink:
 
     def close(self) -> None:
         """Release connections; nothing is written any more."""
+
+
+class ColumnSink(Sink):
+    """A sink whose `write` may be given `TableItems`: a table instead of objects."""
 
 
 def advise_instance(given: Any, base: type) -> str:

@@ -21,13 +21,23 @@ from datetime import datetime
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+import pyarrow as pa
+
 from anabranch.connectors.avro import AvroDecoder, AvroEncoder
-from anabranch.connectors.base import Malformed, RawRows, RawSource, Sink, require
-from anabranch.connectors.files.jsonl import json_table
+from anabranch.connectors.base import (
+    ColumnSink,
+    Malformed,
+    RawRows,
+    RawSource,
+    require,
+)
+from anabranch.connectors.files.arrow_items import Form, form_of, values_of
+from anabranch.connectors.files.jsonl import json_of_table, json_table
 from anabranch.connectors.lines import LineEncoder, decoder_of
 from anabranch.errors import FencedError, InputError, OutputError
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.sources import KafkaMessage, ValueFormat
+from anabranch.runtime.batch import TableItems
 
 _ASK_S = 2.0  # timeout of one request to the broker
 _POLL_S = 0.2
@@ -149,7 +159,7 @@ class KafkaSource(RawSource):
         if self.format == "avro":
             decoder = AvroDecoder(self.type, self.schema, self.registry)
             return decoder.decode(values, where)
-        return decoder_of(self, f"topic {self.topic}").decode(values, where)  # type: ignore[arg-type]
+        return decoder_of(self, f"topic {self.topic}").decode(values, where)
 
     def born_s(self, row: KafkaMessage) -> float | None:
         return row.time_s
@@ -209,6 +219,7 @@ class Topic:
         )
         self._answered_s = time.monotonic()
         self._next: tuple[Place, int] | None = None  # what the brokers send next
+        self._ended: tuple[Place, int] | None = None  # where the last range ended
 
     def find_partitions(self) -> list[Place] | None:
         """Return the partitions of all topics; None while no broker answers."""
@@ -289,32 +300,40 @@ class Topic:
     ) -> Iterator[list[Any]]:
         """Yield the messages of a range of offsets, at `most` so many at a time.
 
-        The next range usually begins where this one ends. So the brokers go on sending,
-        unless more has come than was wanted.
+        The brokers would go on sending what other tasks read. They may if the source is
+        live, or if this range began where the last one ended: then the next one probably
+        does so too.
         """
+        goes_on = self._source.live or self._ended == (place, start)
         if self._next != (place, start):
             self._consumer.assign([self._kafka.TopicPartition(*place, start)])
         self._next = None
         self._answered_s = time.monotonic()
         at, beyond = start, False
-        while at < end:
-            found = self._consumer.consume(min(most, end - at), timeout=_POLL_S)
-            if not found:
-                self._lose_patience(None)
-                continue
-            self._answered_s = time.monotonic()
-            messages = [message for message in found if message.error() is None]
-            if len(messages) < len(found):
-                at = max(at, *(self._offset_behind(message) for message in found))
-            if messages:
-                last = messages[-1].offset()  # they come in order
-                at = max(at, last + 1)
-                if last >= end:
-                    beyond = True
-                    messages = [one for one in messages if one.offset() < end]
-                yield messages
-        if not beyond and at == end:
-            self._next = place, end
+        try:
+            while at < end:
+                found = self._consumer.consume(min(most, end - at), timeout=_POLL_S)
+                if not found:
+                    self._lose_patience(None)
+                    continue
+                self._answered_s = time.monotonic()
+                messages = [message for message in found if message.error() is None]
+                if len(messages) < len(found):
+                    at = max(at, *(self._offset_behind(message) for message in found))
+                if messages:
+                    last = messages[-1].offset()  # they come in order
+                    at = max(at, last + 1)
+                    if last >= end:
+                        beyond = True
+                        messages = [one for one in messages if one.offset() < end]
+                    yield messages
+        finally:
+            self._ended = place, at
+            if goes_on and at == end and not beyond:
+                self._next = place, end
+            else:
+                with contextlib.suppress(RuntimeError):  # it is closed
+                    self._consumer.unassign()
 
     def _message_of(self, place: Place, message: Any) -> KafkaMessage:
         key, headers = None, ()
@@ -369,10 +388,24 @@ class Topic:
 _TELL_S = 5.0
 _STEP_S = 15.0  # duration of a transaction step before it is restarted
 _given_up: list[Any] = []  # producers that would not end either
+_DRAIN_S = 0.01
+_QUEUED = 1 << 21  # messages of an epoch; librdkafka also limits their bytes
+
+_Message: TypeAlias = tuple[bytes | None, dict[str, Any]]  # and further arguments
+_FIRST = {"partition": 0}
+
+
+def _place_of(key: Any) -> dict[str, Any]:
+    """Return where a message with a key goes.
+
+    >>> _place_of(7)
+    {'key': b'7'}
+    """
+    return {"key": str(key).encode()}
 
 
 @dataclass(eq=False)
-class KafkaSink(Sink):
+class KafkaSink(ColumnSink):
     """A topic that grows epoch by epoch."""
 
     servers: str
@@ -397,7 +430,8 @@ class KafkaSink(Sink):
         self._name = ""
         self._last = 0  # committed epoch
         self._undelivered: list[Any] = []  # errors, without transactions
-        self._held: Sequence[tuple[Any, bytes | None]] = ()  # of the current one
+        self._form: Form | None = None  # of the items, if they may come as a table
+        self._held: Sequence[_Message] = ()  # of the current epoch
 
     def open(self, job: str, type: Any) -> int:
         """Fence off earlier runs of this sink, and return the last epoch they sent."""
@@ -407,6 +441,8 @@ class KafkaSink(Sink):
             self._encoder = AvroEncoder(type, self.schema, self.registry, self.topic)
         else:
             self._encoder = LineEncoder(self.format, None if self._whole else type)
+        tabular = self.format == "jsonl" and type is not None
+        self._form = form_of(type) if tabular else None
         self._name = f"anabranch-{job}"
         with self._errors():
             self._connect(self.patience_s)
@@ -421,14 +457,16 @@ class KafkaSink(Sink):
             "log_level": 2,
             **dict(self.options),
         }
+        queue = {"queue.buffering.max.messages": _QUEUED}
         # The producer decides how long it retries; it is given our limit.
         patience_ms = max(1, round(self.patience_s * 1000))
         if self.at_least_once:
             tries = {"enable.idempotence": True, "message.timeout.ms": patience_ms}
-            self._producer = self._kafka.Producer({**common, **tries})
+            self._producer = self._kafka.Producer({**queue, **common, **tries})
             return
         self._producer = self._kafka.Producer(
             {
+                **queue,
                 **common,
                 "transactional.id": self._name,
                 "transaction.timeout.ms": patience_ms,
@@ -441,19 +479,53 @@ class KafkaSink(Sink):
         self._last = self._find_last()
 
     def write(self, items: Sequence[Any]) -> list[Malformed]:
-        lines: Sequence[tuple[Any, bytes | None]]
         refused: list[Malformed] = []
-        if self._whole:
-            lines = [(item, item.value) for item in items]
-        else:
-            assert self._encoder is not None  # noqa: S101 - it is open
-            lines, refused = self._encoder.encode_all(items)
-        self._held = lines
+        held = self._read_table(items.table) if isinstance(items, TableItems) else None
+        if held is None:
+            held, refused = self._make_messages(items)
+        self._held = held
         with self._errors():
             if not self.at_least_once:
                 self._producer.begin_transaction()
             self._send_lines()
         return refused
+
+    def _read_table(self, table: Any) -> list[_Message] | None:
+        """Return the messages of a table; None if they must be made item by item."""
+        lines = None if self._form is None else json_of_table(table, self._form)
+        if lines is None or self.key not in (None, *table.column_names):
+            return None
+        values: list[bytes] = [line.encode() for line in lines.to_pylist()]
+        if self.key is None:
+            return [(value, _FIRST) for value in values]
+        keys = values_of(table.column(self.key))
+        if not pa.types.is_floating(table.schema.field(self.key).type):
+            known = {key: _place_of(key) for key in set(keys)}  # 0.0 is -0.0
+            return [(v, known[key]) for v, key in zip(values, keys, strict=True)]
+        return [(v, _place_of(key)) for v, key in zip(values, keys, strict=True)]
+
+    def _make_messages(
+        self, items: Sequence[Any]
+    ) -> tuple[list[_Message], list[Malformed]]:
+        """Return the messages of items, and the items that have none."""
+        if self._whole:
+            return [(item.value, self._describe(item)) for item in items], []
+        assert self._encoder is not None  # noqa: S101 - it is open
+        lines, refused = self._encoder.encode_all(items)
+        if self.key is None:
+            return [(line, _FIRST) for _, line in lines], refused
+        get = attribute_getter(self.key)
+        return [(line, _place_of(get(item))) for item, line in lines], refused
+
+    def _describe(self, message: KafkaMessage) -> dict[str, Any]:
+        """Return where a whole message goes, and what goes with it."""
+        where = _FIRST if message.key is None else {"key": message.key}
+        if self.key is not None:
+            where = _place_of(attribute_getter(self.key)(message))
+        also: dict[str, Any] = {"headers": list(message.headers)}
+        if message.time_s is not None:
+            also["timestamp"] = round(message.time_s * 1000)
+        return {**where, **also}
 
     def prepare(self, epoch: int) -> None:
         if self.at_least_once:
@@ -522,8 +594,16 @@ class KafkaSink(Sink):
             self._undelivered.append(error)
 
     def _send_lines(self) -> None:
-        for item, line in self._held:
-            self._produce(item, line)
+        topic, produce = self.topic, self._producer.produce
+        told = {"on_delivery": self._note_delivery} if self.at_least_once else {}
+        for value, where in self._held:
+            while True:
+                try:
+                    produce(topic, value, **where, **told)
+                except BufferError:  # full: let some of it drain
+                    self._producer.poll(_DRAIN_S)
+                else:
+                    break
 
     def _send_mark(self, epoch: int) -> None:
         marks, group = [self._mark(epoch)], self._group.consumer_group_metadata()
@@ -580,26 +660,6 @@ class KafkaSink(Sink):
                     raise
                 continue
             return max(0, int(mark.offset))
-
-    def _produce(self, item: Any, line: bytes | None) -> None:
-        where: dict[str, Any] = {"partition": 0}
-        if self.key is not None:
-            where = {"key": str(attribute_getter(self.key)(item)).encode()}
-        if self._whole:
-            if self.key is None and item.key is not None:
-                where = {"key": item.key}
-            if item.time_s is not None:
-                where["timestamp"] = round(item.time_s * 1000)
-            where["headers"] = list(item.headers)
-        if self.at_least_once:
-            where["on_delivery"] = self._note_delivery
-        while True:
-            try:
-                self._producer.produce(self.topic, line, **where)
-            except BufferError:  # full: let some of it drain
-                self._producer.poll(0.1)
-            else:
-                return
 
     def _mark(self, epoch: int = -1001) -> Any:
         return self._kafka.TopicPartition(self.topic, 0, epoch)

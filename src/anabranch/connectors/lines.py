@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from anabranch.connectors.base import Malformed
+from anabranch.connectors.base import LineSource, Malformed
 from anabranch.connectors.files.columns import RowValues, columns_of
 from anabranch.connectors.files.csv import cells, encode_rows
 from anabranch.connectors.files.jsonl import encode_lines, json_line
@@ -86,14 +86,6 @@ class LineDecoder:
         if len(found) == 1:
             return found[0][0]
         return BadRow(at, row, Unreadable(f"must be one row; it is {len(found)}"))
-
-
-class LineSource(Protocol):
-    """A source of lines: the format of a line, and the type of an item."""
-
-    format: RowFormat
-    type: Any
-    delimiter: str
 
 
 _decoders: WeakKeyDictionary[LineSource, LineDecoder] = WeakKeyDictionary()

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
-from anabranch.connectors.base import Malformed, Sink, Source
+from anabranch.connectors.base import LineSource, Malformed, Sink
 from anabranch.connectors.files.rows import Unreadable
 from anabranch.connectors.files.splits import last_row_end, rows_in
 from anabranch.connectors.lines import LineEncoder, decoder_of
@@ -125,7 +125,7 @@ class Line(NamedTuple):
 
 
 @dataclass(eq=False)
-class SocketSource(Source):
+class SocketSource(LineSource):
     """The lines that a server sends; a position is the number of rows read.
 
     The lines of a server are sent once: a job that resumes from a checkpoint reads

@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from anabranch.connectors.external import ConnectorSink
-from anabranch.connectors.files.arrow_items import form_of
+from anabranch.connectors.files.arrow_items import form_of, to_items
 from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.checkpoint.files import durably
 from anabranch.epochs.checkpoint.seal import Seal, describe_damage
@@ -42,6 +42,7 @@ from anabranch.epochs.wire import WireBatch, decode, encode, in_order
 from anabranch.errors import FencedError, OutputError
 from anabranch.graph.graph import Graph
 from anabranch.logs import log, logger_of
+from anabranch.runtime.batch import TableItems
 from anabranch.runtime.failures import Failure, failure_of, stop, travelling, user_line
 
 _LOGGER = logger_of("epochs")
@@ -96,8 +97,8 @@ def read_items(
     graph: Graph,
     pickler: Pickler,
     seal: Seal,
-) -> list[Any]:
-    """Return the items of an epoch for a sink, in order."""
+) -> Sequence[Any]:
+    """Return the items of an epoch for a sink, in order; as a table if they are one."""
     batches = []
     for one in files:
         path = directory / one.file
@@ -109,7 +110,13 @@ def read_items(
         kind = graph[graph[one.sink].inputs[0].operator].type
         form = None if kind is None else form_of(kind)
         batches.append(decode(pa.py_buffer(data), form, pickler))
-    return in_order(batches).items
+    whole = in_order(batches)
+    if whole.table is None or whole.form is None:
+        return whole.items
+    table, form = whole.table, whole.form
+    return TableItems(
+        table, lambda start, end: to_items(table.slice(start, end - start), form)
+    )
 
 
 def locate_refused(

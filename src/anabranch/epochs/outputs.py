@@ -859,7 +859,7 @@ class SparkOutputs:
                     self.delivered[op.name] += taken
 
     def deliver_again(
-        self, epoch: int, sink: str, items: list[Any], failures: Iterable[Failure]
+        self, epoch: int, sink: str, items: Sequence[Any], failures: Iterable[Failure]
     ) -> None:
         """Deliver an epoch that a worker may have delivered, with these failures."""
         op = self._graph[sink]

@@ -3,9 +3,17 @@ import math
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from anabranch.connectors.files.arrow_items import form_of
-from anabranch.connectors.files.jsonl import JsonParser, json_line, json_table
+from anabranch.connectors.files.arrow_items import form_of, to_table
+from anabranch.connectors.files.jsonl import (
+    JsonParser,
+    encode_jsonl,
+    json_line,
+    json_of_table,
+    json_table,
+)
 from anabranch.connectors.files.rows import Position
 from anabranch.errors import InputError
 
@@ -267,3 +275,69 @@ def test_a_line_is_what_json_writes(value):
     expected = json.dumps(value, ensure_ascii=False) + "\n"
 
     assert expected == json_line(value)
+
+
+class Row(NamedTuple):
+    n: int
+    x: float
+    s: str
+    b: bool
+
+
+ROWS = st.builds(
+    Row,
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(codec="utf-8")),
+    st.booleans(),
+)
+
+
+@given(st.lists(ROWS, min_size=1), st.booleans())
+def test_a_table_is_written_as_its_rows_are(items, coded):
+    form = form_of(Row)
+    table = to_table(items, form)
+    if coded:
+        table = table.set_column(2, "s", table.column("s").dictionary_encode())
+
+    lines = json_of_table(table, form, "\n")
+
+    assert [json_line(item) for item in items] == lines.to_pylist()
+    assert encode_jsonl(items) == "".join(lines.to_pylist()).encode()
+
+
+class Named(NamedTuple):
+    s: str
+
+
+class Shouted(Named):
+    @property
+    def s(self) -> str:
+        return self[0].upper()
+
+
+class Optional(NamedTuple):
+    s: str | None
+    x: float | None
+
+
+LEFT_TO_ROWS = {
+    "a float that is no number": [math.nan, 1.0],
+    "infinity": [math.inf],
+    "bytes": [b"a"],
+    "None": [Optional(None, 1.0)],
+    "an attribute that is computed": [Shouted("a")],
+}
+
+
+@pytest.mark.parametrize("items", LEFT_TO_ROWS.values(), ids=LEFT_TO_ROWS)
+def test_a_table_that_json_may_write_otherwise_is_left_to_the_rows(items):
+    form = form_of(type(items[0]))
+
+    assert json_of_table(to_table(items, form), form) is None
+
+
+def test_a_scalar_of_a_table_is_the_whole_line():
+    form = form_of(str)
+
+    assert ['"a\\""'] == json_of_table(to_table(['a"'], form), form).to_pylist()

@@ -14,7 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anabranch as ab
-from anabranch.errors import GraphError, InputError, OperatorError, OutputError
+from anabranch.connectors.avro import AvroEncoder
+from anabranch.connectors.kafka import KafkaSource
+from anabranch.connectors.lines import LineEncoder
+from anabranch.errors import (
+    ArgumentError,
+    GraphError,
+    InputError,
+    OperatorError,
+    OutputError,
+)
+from anabranch.operators.sources import KafkaMessage
+from tests import needs
 
 FORMATS = ("csv", "jsonl", "parquet")
 
@@ -127,12 +138,52 @@ def test_values_come_back(tmp_path_factory, form):
 @pytest.mark.long
 @pytest.mark.parametrize("form", FORMATS)
 def test_many_values_come_back(tmp_path_factory, form):
+    """A file takes some milliseconds, so these are fewer rows with more values."""
     folder = tmp_path_factory.mktemp(form)
 
     @settings(max_examples=1000)
     @given(ROWS)
     def test(rows):
         check(form, rows, folder)
+
+    test()
+
+
+def check_message(form, rows):
+    """Make messages of rows and read them: they must be equal, or be refused."""
+    kinds, values = rows
+    made = NamedTuple("Made", [(f"a{n}", kind) for n, kind in enumerate(kinds)])
+    items = [made(*row) for row in values]
+    source = KafkaSource("localhost:9092", "topic", made, form)
+    try:
+        ab.compile(ab.read(source, made).to_list())
+        encoder: Any = LineEncoder(form, made)
+        if form == "avro":
+            encoder = AvroEncoder(made, None, None, "topic")
+    except (ArgumentError, GraphError):
+        return  # said before anything is sent
+    lines, refused = encoder.encode_all(items)
+    kept = [item for item, _ in lines]
+    messages = [
+        KafkaMessage(line, None, (), None, "topic", 0, offset)
+        for offset, (_, line) in enumerate(lines)
+    ]
+
+    found = source.decode(messages)
+
+    assert kept == list(found)
+    assert [tuple(map(type, one)) for one in kept] == [
+        tuple(map(type, one)) for one in found
+    ]
+    assert len(items) == len(kept) + len(refused)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "avro"])
+def test_values_of_messages_come_back(form):
+    @settings(max_examples=needs.count_examples(60, 2000), deadline=None)
+    @given(ROWS)
+    def test(rows):
+        check_message(form, rows)
 
     test()
 

@@ -471,7 +471,7 @@ def csv_of_table(table: pa.Table) -> bytes | None:
         if column.null_count:
             return None
         if pa.types.is_floating(column.type):
-            columns.append(_floats(column))
+            columns.append(spell_floats(column))
             continue
         if pa.types.is_string(column.type):
             if table.num_columns == 1 or _needs_quotes(column):
@@ -491,7 +491,7 @@ def _array(values: Sequence[Any]) -> pa.Array | None:
     kinds = set(map(type, values))
     if kinds == {str}:
         data = "".join(values).encode()
-        return _texts(data, _lengths(values)) if len(data) <= _MOST_BYTES else None
+        return texts_of(data, _lengths(values)) if len(data) <= _MOST_BYTES else None
     kind = kinds.pop()
     if kinds or kind not in _NUMBERS:
         return None
@@ -507,7 +507,7 @@ def _lengths(texts: Sequence[str]) -> list[int]:
     return [len(text.encode()) for text in texts]
 
 
-def _texts(data: bytes, lengths: Sequence[int] | npt.NDArray[Any]) -> pa.Array:
+def texts_of(data: bytes, lengths: Sequence[int] | npt.NDArray[Any]) -> pa.Array:
     """Return an array of concatenated texts."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -520,12 +520,11 @@ def _needs_quotes(column: pa.ChunkedArray) -> bool:
 
     All bytes of a chunk are checked at once, which a regular expression does not do.
     """
-    return any(
-        mark in text for text in map(_bytes_of, column.chunks) for mark in _MARKS
-    )
+    return any(mark in text for text in map(bytes_of, column.chunks) for mark in _MARKS)
 
 
-def _bytes_of(texts: pa.StringArray) -> bytes:
+def bytes_of(texts: pa.StringArray) -> bytes:
+    """Return the texts of an array, one after another."""
     _, offsets, data = texts.buffers()
     if data is None:  # nothing but empty texts
         return b""
@@ -534,7 +533,7 @@ def _bytes_of(texts: pa.StringArray) -> bytes:
     return data.slice(start, end - start).to_pybytes()  # type: ignore[no-any-return]
 
 
-def _floats(column: pa.ChunkedArray) -> pa.Array:
+def spell_floats(column: pa.ChunkedArray) -> pa.Array:
     """Return floats as text, as `repr` writes them."""
     column = column.combine_chunks()
     texts = column.cast(pa.string())
@@ -543,12 +542,12 @@ def _floats(column: pa.ChunkedArray) -> pa.Array:
     common = (size >= _LEAST) & (size < _MOST)
     whole = common & (values == np.floor(values))
     if whole.any():
-        ends = _texts(b".0" * int(whole.sum()), 2 * whole.astype(np.int32))
-        nothing = _texts(b"", np.zeros(len(values), np.int32))
+        ends = texts_of(b".0" * int(whole.sum()), 2 * whole.astype(np.int32))
+        nothing = texts_of(b"", np.zeros(len(values), np.int32))
         texts = pc.binary_join_element_wise(texts, ends, nothing)
     if not common.all():
         rare = list(map(repr, values[~common].tolist()))
-        replaced = _texts("".join(rare).encode(), list(map(len, rare)))
+        replaced = texts_of("".join(rare).encode(), list(map(len, rare)))
         texts = pc.replace_with_mask(texts, _mask(~common), replaced)
     return texts
 

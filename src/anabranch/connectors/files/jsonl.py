@@ -24,19 +24,22 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
+from inspect import getattr_static
 from json.encoder import (  # type: ignore[attr-defined]
     c_encode_basestring,
     c_make_encoder,
 )
-from typing import Any
+from types import MemberDescriptorType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from anabranch.connectors.files.arrow_items import Form
+from anabranch.connectors.files.arrow_items import Form, combine
 from anabranch.connectors.files.columns import columns_of_item, plain
+from anabranch.connectors.files.csv import bytes_of, spell_floats, texts_of
 from anabranch.connectors.files.nested import (
     Convert,
     Misfit,
@@ -380,6 +383,83 @@ def _jsonable(value: Any) -> Any:
         case _:
             made = plain(value)
     return made
+
+
+_ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
+
+
+def json_of_table(table: pa.Table, form: Form, end: str = "") -> pa.Array | None:
+    """Return each row as `json_line` writes its item, with another end of the line.
+
+    None if it may be written otherwise.
+
+    >>> from anabranch.connectors.files.arrow_items import form_of
+    >>> json_of_table(pa.table({"value": [1.0, 0.5]}), form_of(float)).to_pylist()
+    ['1.0', '0.5']
+    """
+    if form.names != tuple(table.column_names) or not _has_attributes(form.type):
+        return None
+    parts: list[Any] = []
+    for name, column in zip(form.names, table.columns, strict=True):
+        values = _spell_values(column)
+        if values is None:
+            return None
+        parts += [_scalar(f"{', ' if parts else '{'}{_encode(name)}: "), values]
+    parts = [parts[1], _scalar(end)] if form.scalar else [*parts, _scalar("}" + end)]
+    return pc.binary_join_element_wise(*parts, _scalar(""))
+
+
+@lru_cache(maxsize=256)
+def _has_attributes(kind: Any) -> bool:
+    """Tell whether no user code runs when an attribute of an item is read."""
+    own = kind.__getattribute__ in (object.__getattribute__, tuple.__getattribute__)
+    found = (getattr_static(kind, name, None) for name in fields_of(kind) or ())
+    return fields_of(kind) is None or (
+        own and all(type(one) in _STORED or not _is_called(one) for one in found)
+    )
+
+
+class _One(NamedTuple):
+    value: int
+
+
+_STORED = (type(vars(_One)["value"]), MemberDescriptorType)
+
+
+def _is_called(attribute: Any) -> bool:
+    return hasattr(type(attribute), "__get__")
+
+
+def _scalar(text: str) -> pa.Scalar:
+    """Return a text for Arrow, which would import pandas to make one itself."""
+    data = text.encode()
+    return texts_of(data, [len(data)])[0]
+
+
+def _spell_values(column: pa.ChunkedArray) -> pa.Array | None:
+    """Return values as JSON has them; None if a value may be written otherwise."""
+    array = combine(column)
+    if array is None or array.null_count or pa.types.is_binary(array.type):
+        return None
+    if pa.types.is_dictionary(array.type):
+        words = _spell_texts(array.dictionary)
+        return None if words is None else words.take(array.indices)
+    if pa.types.is_string(array.type):
+        return _spell_texts(array)
+    if pa.types.is_floating(array.type):
+        finite = pc.all(pc.is_finite(array)).as_py()
+        return spell_floats(column) if finite else None
+    return array.cast(pa.string())
+
+
+def _spell_texts(texts: pa.Array) -> pa.Array | None:
+    if texts.null_count:
+        return None
+    if _ESCAPED.search(bytes_of(texts)):
+        spelled = list(map(_encode, texts.to_pylist()))
+        return texts_of("".join(spelled).encode(), [len(s.encode()) for s in spelled])
+    quote = _scalar('"')
+    return pc.binary_join_element_wise(quote, texts, quote, _scalar(""))
 
 
 def _is_dataclass(value: Any) -> bool:

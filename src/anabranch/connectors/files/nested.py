@@ -163,13 +163,17 @@ class _Builder:
 
     def _one_of(self, shape: Shape, members: tuple[Shape, ...]) -> Convert:
         by_kind: dict[str, Convert] = {}
+        by_type: dict[Any, Convert] = {}
         for member in members:
             convert = self.build(member)
             for kind in json_kinds(member, members):
                 by_kind.setdefault(kind, convert)
+            if isinstance(member, PlainShape):  # Avro has times and bytes of its own
+                by_type[member.type] = convert
 
         def convert_one(value: Any) -> Any:
-            found = by_kind.get(_KINDS.get(type(value), ""))
+            kind = type(value)
+            found = by_kind.get(_KINDS.get(kind, "")) or by_type.get(kind)
             if found is None:
                 raise _misfit(shape, value)
             return found(value)

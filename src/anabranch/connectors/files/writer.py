@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.connectors.files.arrow_items import without_codes
+from anabranch.connectors.files.arrow_items import form_of, without_codes
 from anabranch.connectors.files.columnar_csv import write_table
 from anabranch.connectors.files.columns import (
     RowValues,
@@ -32,12 +32,13 @@ from anabranch.connectors.files.columns import (
 )
 from anabranch.connectors.files.csv import (
     as_they_are,
+    bytes_of,
     cells,
     csv_of_rows,
     csv_of_table,
     encode_rows,
 )
-from anabranch.connectors.files.jsonl import encode_lines, json_line
+from anabranch.connectors.files.jsonl import encode_lines, json_line, json_of_table
 from anabranch.connectors.files.parquet import (
     arrow_types,
     join_schemas,
@@ -455,9 +456,17 @@ class JsonWriter(Writer):
     def __init__(self, output: OutputPlace, item_type: Any) -> None:
         super().__init__(output, item_type)
         self._file = _open(output)
+        self._form = None if item_type is None else form_of(item_type)
 
     def _prepare(self, item: Any) -> Any:
         return json_line(item)
+
+    def _prepare_table(self, table: pa.Table) -> Callable[[], None] | None:
+        lines = None
+        if self._form is not None:
+            lines = json_of_table(table, self._form, "\n")
+        texts = [] if lines is None else [bytes_of(lines)]
+        return partial(self._file.writelines, texts) if texts else None
 
     def _write_out(self, held: list[Any]) -> None:
         self._file.write(encode_lines(held))

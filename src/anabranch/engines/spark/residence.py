@@ -507,6 +507,7 @@ def serve(
             process.serve()
         finally:
             runner.close_sinks()
+            runner.close_sources()
 
 
 def load_work(

@@ -26,6 +26,7 @@ import lmdb
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 
+from anabranch.connectors.base import RawSource
 from anabranch.engines.spark.session import filler
 from anabranch.engines.spark.workers import answer_in
 from anabranch.epochs.faults import reach
@@ -59,6 +60,7 @@ from anabranch.errors import AnabranchError, EngineError, advise
 from anabranch.graph.graph import Edge
 from anabranch.metrics.load import ThreadSamples
 from anabranch.metrics.pipeline import Route
+from anabranch.operators.sources import ReadSource
 from anabranch.runtime.call_watch import limit_calls
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.failures import name_error
@@ -175,6 +177,8 @@ def in_force(spec: Spec) -> Iterator[None]:
 def open_runner(job: str, shipped: Broadcast[bytes]) -> Runner:
     """Return the units of a job in this process; `shipped` is the packed `Spec`."""
     if job not in _runners:
+        for other in _runners.values():
+            other.close_sources()
         _runners.clear()
         close_buckets()
         runner = _runners[job] = Runner(*unpack(shipped.value))
@@ -261,6 +265,13 @@ class Runner:
     def close_sinks(self) -> None:
         """Close the external sinks that are open in this process."""
         self._deliverer.close()
+
+    def close_sources(self) -> None:
+        """Close connections that may be opened again; brokers go on sending to them."""
+        for op in self.spec.layout.graph.sources:
+            source = op.kind.source if isinstance(op.kind, ReadSource) else None
+            if isinstance(source, RawSource):
+                source.close()
 
     def _deliver(self, work: DeliverItems, place: Place) -> Report:
         """Deliver the items of an epoch to the sink of this replica, if it has one."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from anabranch.connectors.base import LineSource
 from anabranch.connectors.files.values import text_type
 from anabranch.connectors.storage import StorePath, locate, why_no_store
 from anabranch.errors import Fault
@@ -24,7 +25,13 @@ from anabranch.graph.types import (
 )
 from anabranch.language.checks.structure import Streams, fault
 from anabranch.operators.sinks import Mode, WriteFiles
-from anabranch.operators.sources import FromIterable, Generate, ReadFiles
+from anabranch.operators.sources import (
+    FromIterable,
+    Generate,
+    KafkaMessage,
+    ReadFiles,
+    ReadSource,
+)
 
 
 def _is_dict(given: Any) -> bool:
@@ -47,12 +54,21 @@ def sources(streams: Streams) -> Iterator[Fault]:
                 f"a source must give items of a tuple type; {why}",
                 "use a typing.NamedTuple, a dataclass(frozen=True) or a scalar",
             )
-        elif isinstance(op.kind, ReadFiles) and op.kind.format == "csv":
-            yield from _csv(op, op.kind)
-        elif getattr(op.kind, "format", None) == "jsonl":
-            yield from _json(op, given)
+        elif given is not KafkaMessage:
+            yield from _rows(op, given)
         if isinstance(op.kind, FromIterable):
             yield from _collection(op, op.kind.items)
+
+
+def _rows(op: Op, given: Any) -> Iterator[Fault]:
+    """Yield a fault for each attribute that no row of text can hold."""
+    read = op.kind.source if isinstance(op.kind, ReadSource) else op.kind
+    if not isinstance(read, ReadFiles | LineSource):
+        return
+    if read.format == "csv":
+        yield from _csv(op, read)
+    elif read.format == "jsonl":
+        yield from _json(op, given)
 
 
 def locations(streams: Streams) -> Iterator[Fault]:
@@ -153,7 +169,7 @@ def paths(streams: Streams) -> Iterator[Fault]:
                 )
 
 
-def _csv(op: Op, kind: ReadFiles) -> Iterator[Fault]:
+def _csv(op: Op, kind: ReadFiles | LineSource) -> Iterator[Fault]:
     delimiter = kind.delimiter
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
         yield fault(
