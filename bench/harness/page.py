@@ -18,12 +18,12 @@ from bench.harness.timing import Claim, cell_text
 INTRO = """\
 # Results
 
-Written by `anabranch bench all`. Each line is one claim: what a paper reports about it, what we measure, the spread (the
-lowest and the highest of the runs, which take turns), and our target. *Missed* is computed from the measurement; *not decided*
-says that there is no measurement. A row with the target *none* claims nothing: it stands beside the
-paper's figure, or explains another row.
-All of it ran on {cores} cores; "in the model" is a simulation from costs that were measured here, and no measurement.
-One part can be run again by `anabranch bench NAME`, or by `anabranch bench all --only NAME`, which replaces its part here.
+Written by `anabranch bench all`. A row is a claim: what the paper reports, what we measured, the spread (the lowest and the highest
+of interleaved runs) and our target. Whether a target is met is computed from the measurement; *not decided* means that nothing
+was measured. A row with the target *none* claims nothing: it puts our figure beside the paper's, or explains another row.
+Everything ran on {cores} cores. *In the model* marks a simulation from costs that were measured here; its error on this machine is
+given beside it, and a model that is off by more than 15% is not extrapolated.
+`anabranch bench NAME` repeats one benchmark; `anabranch bench all --only NAME` also replaces its part of this page.
 """
 FAILED = "FAILED"  # the last line of what a benchmark printed that did
 HEAD = ("what", "paper", "measured", "spread", "target", "remark")

@@ -25,7 +25,7 @@ class Run:
 GROUPS = {  # a folder, or one benchmark in it -> heading
     "safe": "Safe data parallelism",
     "autopipe": "Automatic pipelining",
-    "autopipe/by_hand": "Automatic against by hand",
+    "autopipe/by_hand": "Automatic and hand-tuned pipelines",
     "hybrid": "Static and dynamic rates",
     "latency": "Latency bounds",
     "spark": "The Spark engine",
