@@ -99,7 +99,9 @@ def in_the_model(what: str, count: int, measured: float, **said: Any) -> Claim:
     if error is None:
         off = "the error of the model was not measured (autopipe/fig8)"
     else:
-        off = f"the model is off by up to {error:.0f}% on the cores here (autopipe/fig8)"
+        off = (
+            f"the model is off by up to {error:.0f}% on the cores here (autopipe/fig8)"
+        )
     if error is not None and error <= MOST_OFF:
         return Claim(what, measured, remark=off, **said)
     rest = {name: one for name, one in said.items() if not name.startswith("at_")}

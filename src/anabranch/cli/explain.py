@@ -32,6 +32,7 @@ examples:
   anabranch explain --run run.jsonl            what happened, of a run with --ui
 """
 _WIDTH = 88
+_SHOWN = 3  # failed items
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -98,8 +99,8 @@ def describe_run(story: Story) -> Iterator[str]:
     at_s, read = now.get("at_s", 0.0), now.get("read", 0)
     yield (
         f"{program.get('name')} on {program.get('on')}: {story.status} after "
-        f"{at_s:.1f} s; {read} items read, {now.get('delivered', 0)} delivered, "
-        f"{read / max(at_s, 1e-9):.0f} items/s"
+        f"{at_s:.1f} s; {read:,} items read, {now.get('delivered', 0):,} delivered, "
+        f"{read / max(at_s, 1e-9):,.0f} items/s"
     )
     if story.error is not None:
         yield from _indent(f"error: {story.error}")
@@ -113,7 +114,10 @@ def describe_run(story: Story) -> Iterator[str]:
         limit = data["limit"]
         yield from wrap(f"what limited it: {limit['what']}; {limit['why']}", _WIDTH)
     yield from _describe_load(story)
-    for text in data["failures"]:
+    failed = sum(now.get("failed", {}).values())
+    if failed:
+        yield f"{failed:,} items failed and were left out; the last of them:"
+    for text in data["failures"][-_SHOWN:]:
         yield from _indent(f"failed: {text}")
     if not data["changes"]:
         yield "nothing was changed while it ran"
