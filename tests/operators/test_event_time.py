@@ -222,8 +222,7 @@ def weeks_begin_on_thursday() -> ab.Stream:
 def bounds_are_in_the_zone_of_the_times() -> ab.Stream:
     given = visits(*(at(minute, zone=BERLIN) for minute in (1, 4, 7)))
     windows = given.event_time("at").window(time="5 min", on="at")
-    found = windows.aggregate(end=ab.window_end(), n=ab.count())
-    return found.map(lambda row: (str(row.end), row.n))
+    return windows.aggregate(end=ab.window_end(), n=ab.count())
 
 
 def bounds_need_no_clock() -> ab.Stream:
@@ -291,8 +290,8 @@ EXPECTED: dict[Any, list[Any]] = {
         (dt.date(2026, 3, 19), 1),
     ],
     bounds_are_in_the_zone_of_the_times: [
-        ("2026-03-01 13:05:00+01:00", 2),
-        ("2026-03-01 13:10:00+01:00", 1),
+        (at(5, zone=BERLIN), 2),
+        (at(10, zone=BERLIN), 1),
     ],
     bounds_need_no_clock: [(MIDNIGHT, 2), (MIDNIGHT + ONE_DAY, 1)],
     keys_are_names_and_functions: [("a", 1), ("a", 1), ("a", 2), ("b", 1)],

@@ -46,6 +46,7 @@ from tests.programs.generate import (
 LOCAL_DEGREES = (1, 2, 3, 4)
 SPARK_DEGREES = (1, 2, 3)
 SPARK_EPOCHS = (1, 7, 100)
+TELL_S = 30  # between two lines of progress
 PROGRAMS = {
     "graphs": {"graphs": True},
     "timed": {"timed": True},
@@ -169,15 +170,16 @@ def main() -> int:
     parser.add_argument("--one", action="store_true", help="one degree of local each")
     asked = parser.parse_args()
     session = open_session("local[2]") if asked.engine == "spark" else None
-    began_s, differ = time.monotonic(), 0
+    began_s, told_s, differ = time.monotonic(), 0.0, 0
     seeds = range(asked.first, asked.first + asked.programs)
     for done, seed in enumerate(seeds, start=1):
         found = compare(asked.engine, seed, asked.of, asked.one)
         differ += bool(found)
         if found:
             tell("\n".join(found))
-        if done % 100 == 0 or done == len(seeds):
-            took_s = time.monotonic() - began_s
+        took_s = time.monotonic() - began_s
+        if took_s >= told_s + TELL_S or done == len(seeds):
+            told_s = took_s
             tell(f"{done} programs, {differ} differ, {took_s:.0f} s")
     if session is not None:
         session.stop()
