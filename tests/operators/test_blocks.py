@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import anabranch as ab
 from anabranch.errors import OperatorError
 from anabranch.operators.blocks import Block, BlockKernel, Deal, DealKernel
 from tests.operators.driving import drive_items
@@ -61,3 +62,19 @@ def test_dealing_gives_each_branch_its_slice_of_every_turn(weights, items):
 
         assert mine == [item for port, item in dealt if port == branch]
     assert items == [item for _, item in dealt]
+
+
+def swap(two):
+    return [two[1], two[0]]
+
+
+def test_a_block_between_maps_of_its_stream_runs_where_items_may_fail():
+    source = ab.from_iterable([1, 2, 3, 4], int)
+    outs = [
+        source.map(lambda n: n + 1).to_list(),
+        source.block(swap, pop=2, push=2).to_list(),
+        source.map(lambda n: -n).scan(lambda total, n: (total + n, total), 0).to_list(),
+    ]
+    ab.run(*outs, on="local", degree=2, on_error="skip")
+
+    assert [[2, 3, 4, 5], [2, 1, 4, 3], [0, -1, -3, -6]] == [out.items for out in outs]

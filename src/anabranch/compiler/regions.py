@@ -323,13 +323,18 @@ class _Former:
         regions: list[Formed] = []
         apart: list[Formed] = []
         for draft in self._producers_first(drafts):
-            chain = self._finish(draft)
-            if self.target.resilient and chain.period > 1:
-                why = f"is part of a group of {chain.period} items, and some may fail"
-                self.refused |= dict.fromkeys(chain.operators, Refusal(why))
-                apart.append(chain)
-            else:
-                regions += self._without_ends(draft, chain)
+            whole = self._finish(draft)
+            grouped = self.target.resilient and whole.period > 1
+            # The whole may have a period that a part of it does not have.
+            for chain in [whole] if grouped else self._without_ends(draft, whole):
+                if self.target.resilient and chain.period > 1:
+                    why = (
+                        f"is part of a group of {chain.period} items, and some may fail"
+                    )
+                    self.refused |= dict.fromkeys(chain.operators, Refusal(why))
+                    apart.append(chain)
+                else:
+                    regions.append(chain)
         return Found(tuple(regions), self.refused, tuple(apart))
 
     def _draft_all(self) -> list[_Growing]:
