@@ -254,6 +254,9 @@ class _Runners:
     def __setitem__(self, job: str, runner: Any) -> None:
         _here.worker.runners[job] = runner
 
+    def values(self) -> list[Any]:
+        return [*_here.worker.runners.values()]
+
     def clear(self) -> None:
         _here.worker.runners.clear()
 
