@@ -29,6 +29,7 @@ from anabranch.operators.copied import copy_output
 from anabranch.operators.sources import ReadSource
 from anabranch.runtime.births import births_of
 from anabranch.runtime.failures import Failure, OnError, name_error, user_line
+from anabranch.runtime.verify.given import watch_items
 
 _PARTITIONS_S = 10.0  # how often a source is asked for new partitions
 _DECODED_ROWS = 1000  # at a time
@@ -96,12 +97,14 @@ class Cursor:
         self.position = position
         self.index = index
         self.ended = False
-        self._rows: Iterator[Any] | None = None
+        self._made: Iterator[Any] | None = None  # by `read`
+        self._rows: Iterator[Any] | None = None  # the same, watched
 
     def rows(self, count: int) -> Iterator[Any]:
         """Yield up to `count` rows: items, and malformed ones."""
         if self._rows is None:
-            self._rows = self._begin()
+            self._made = rows = self._begin()
+            self._rows = rows if self._op.copied else watch_items(self._op, rows)
         before = self.index
         for _ in range(count):
             try:
@@ -129,9 +132,9 @@ class Cursor:
 
     def close(self) -> None:
         """Make `read` release its resources now, not when it is collected."""
-        if isinstance(self._rows, Generator):
-            self._rows.close()
-        self._rows = None
+        if isinstance(self._made, Generator):
+            self._made.close()
+        self._made = self._rows = None
 
     def _begin(self) -> Iterator[Any]:
         try:

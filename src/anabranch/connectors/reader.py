@@ -33,10 +33,10 @@ from anabranch.connectors.storage import Location
 from anabranch.errors import InputError
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.clock import IdlePorts, find_idle_ports
-from anabranch.operators.copied import iterate_copied
 from anabranch.operators.sources import Generate, ReadFiles
 from anabranch.runtime.births import Births, births_of, on_this_clock
 from anabranch.runtime.failures import Failure, OnError, failure_of
+from anabranch.runtime.verify.given import iterate_given
 
 _FIRST_BYTES = 1 << 16  # soon there
 _MOST_BYTES = 1 << 19  # fast, and still only a few milliseconds of work
@@ -97,7 +97,7 @@ class ItemReader(Reader):
 
     def _start_guarded(self) -> Iterator[Any]:
         try:
-            return iterate_copied(self._op, self._items())
+            return iterate_given(self._op, self._items())
         except Exception as error:
             raise source_failed(self._op, 0, error) from error
 

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from anabranch.errors import OperatorError
-from anabranch.graph.graph import Op
 
 _SCALARS: Final = frozenset(
     (
@@ -275,11 +274,6 @@ def _copy_flat(kind: type, value: Any) -> Any | None:
 
 def _are_scalars(values: Iterable[Any]) -> bool:
     return _SCALARS.issuperset(map(type, values))
-
-
-def iterate_copied(op: Op, items: Iterable[Any]) -> Iterator[Any]:
-    """Iterate over the items of a source as they were given."""
-    return map(copy_output, items) if op.copied else iter(items)
 
 
 def _is_its_attributes(kind: Any) -> bool:

@@ -204,10 +204,10 @@ class FilterKernel(Kernel):
 class FlatMapKernel(Kernel):
     def __init__(self, kind: FlatMap, *, copied: bool = False) -> None:
         self.function = kind.function
-        self._copied = copied
+        self.copied = copied
 
     def process(self, state: State, item: Any, port: int) -> Outputs:
-        return finite(self.function(item), self.function, copied=self._copied)
+        return finite(self.function(item), self.function, copied=self.copied)
 
 
 class PunctuateKernel(Kernel):

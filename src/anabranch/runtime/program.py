@@ -49,6 +49,7 @@ from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.keys import in_key_order, rank_bytes
 from anabranch.runtime.positions import BEHIND_TURNS, FOR_ITEM, IN_TURN, Positions
 from anabranch.runtime.state import States
+from anabranch.runtime.verify.given import GivenWatch
 
 Columns: TypeAlias = list[list[int]]  # positions, one list per component
 StatesOf: TypeAlias = Mapping[str, dict[Any, State]]  # operator -> states by key
@@ -152,6 +153,8 @@ class Program:
         called = (text.line_table[line] for line in text.calls)
         self._functions = frozenset(called)  # operators with a function of their own
         self._kernels = kernels
+        self._graph = graph
+        self._given: GivenWatch | None = None
         self._counts = [0] * len(text.streams)
         self._run = self._compile_text(text.source)
         self.gives_arrays = False  # whether outputs may be `ArrayItems`, if of one exit
@@ -202,10 +205,18 @@ class Program:
             self._uncounted = max(0, self._uncounted - came)
             self.counted += came
             run = self._run_counting
+        given = self._given
         try:
-            run(items, positions, entries)
+            run(given.iterate(items) if given else items, positions, entries)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self._on_error(self._failure(error))
+        if given is not None:
+            given.check()
+
+    def watch_given(self) -> None:
+        """From now on, stop if an output changes after it has been given."""
+        if self._given is None:
+            self._given = GivenWatch(self._graph, self.exits)
 
     def count_next(self, items: int) -> None:
         """Count the items of each stream in batches of so many; any thread may call

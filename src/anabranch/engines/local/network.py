@@ -165,6 +165,8 @@ def _replica(
         replica.sinks[element.inputs[0]] = build.deliver(head)
     else:
         replica.program = _program(layout, element, replica, build)
+        if build.verifier is not None and build.verifier.is_on:
+            replica.program.watch_given()
     return replica
 
 

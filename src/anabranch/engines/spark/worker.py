@@ -227,7 +227,7 @@ class Runner:
         self._units: dict[tuple[int, int], UnitRunner] = {}  # by unit and part
         self._verifier = Verifier(graph, spec.verdicts, spec.verify)
         marked = find_punctuated_operators(graph)
-        rehearse = self._verifier.rehearse
+        rehearse = self._verifier.rehearse if self._verifier.is_on else None
         self._job = WorkerJob(spec, self.pickler, marked, rehearse)
         self._deliverer = Deliverer(self._job)
 

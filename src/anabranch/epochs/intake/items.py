@@ -22,8 +22,8 @@ from anabranch.epochs.intake.intake import Intake, Piece, cut, shrunk
 from anabranch.epochs.pickle import Pickler
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind
-from anabranch.operators.copied import iterate_copied
 from anabranch.operators.sources import Generate
+from anabranch.runtime.verify.given import iterate_given
 
 _SECTION_ITEMS = 1 << 16  # at least; more if an epoch takes more
 _CHUNK_ITEMS = 1 << 11  # are unpickled together
@@ -236,7 +236,7 @@ class _Running:
     def _begin(self) -> Iterator[Any]:
         assert isinstance(self._op.kind, Generate)  # noqa: S101
         try:
-            return iterate_copied(self._op, self._op.kind.factory())
+            return iterate_given(self._op, self._op.kind.factory())
         except Exception as error:
             raise source_failed(self._op, 0, error) from error
 

@@ -251,6 +251,8 @@ def run_and_rehearse(
 
     Given the number of its `unit`, progress is reported from time to time.
     """
+    if rehearse is not None:
+        program.watch_given()
     began_s = perf_counter()
     if unit is None:
         program.run(items, positions, entries)

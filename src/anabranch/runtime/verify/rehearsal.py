@@ -8,51 +8,29 @@ that can be inspected are used, so that nothing is consumed.
 
 from __future__ import annotations
 
-import datetime as dt
-import decimal
-import enum
-import fractions
-import uuid
-import zlib
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from logging import Logger
 from typing import Any, NamedTuple, TypeAlias
-
-import numpy as np
 
 from anabranch.graph.declarations import declaration_of, is_trusted
 from anabranch.graph.graph import Edge, Graph
 from anabranch.operators.kernel import Kernel
-from anabranch.operators.stateless import Filter, FlatMap, Map
+from anabranch.operators.stateless import Filter, FlatMap, FlatMapKernel, Map
 from anabranch.runtime.interpreter import kernel_of
-from anabranch.runtime.verify.fingerprint import Reach, attributes_of, is_users
+from anabranch.runtime.verify.describe import (
+    RAISED,
+    OpaqueError,
+    Outcome,
+    describe_value,
+    outcome_of,
+    show,
+    show_outcome,
+)
+from anabranch.runtime.verify.fingerprint import Reach
+from anabranch.runtime.verify.given import refute_given
 
 Entry: TypeAlias = Edge | str
-Outcome: TypeAlias = tuple[Any, ...]  # the outputs for an item, as plain values
-
-_EXACT: frozenset[type] = frozenset(
-    [
-        *(int, bool, str, bytes, type(None), dt.date, dt.datetime, dt.time),
-        *(dt.timedelta, decimal.Decimal, fractions.Fraction, uuid.UUID),
-    ]
-)
-_BY_TEXT: frozenset[type] = frozenset([float, complex, range, slice])
-_SEQUENCES: tuple[Any, ...] = (list, tuple, deque)
-_USED_UP = (
-    dict,
-    set,
-    frozenset,
-    Iterator,
-    BaseException,
-)  # or with more than one order
-_MOST_PARTS = 300  # parts of an item; larger ones are skipped
-_DEEPEST = 20
 _LOGGING = "logging"  # a repeated log entry would be seen twice
-
-
-class OpaqueError(Exception):
-    """Raised for an object that cannot be inspected without consuming it."""
 
 
 class Difference(NamedTuple):
@@ -70,56 +48,6 @@ class Sample(NamedTuple):
     operator: str
     item: Any
     outcome: Outcome
-
-
-def describe_value(value: Any) -> Outcome:
-    """Return an object as plain values, without running user code.
-
-    >>> describe_value({"a": [1.0]}) == describe_value({"a": [1]})
-    False
-    """
-    return _describe(value, [0], 0)
-
-
-def _describe(value: Any, parts: list[int], depth: int) -> Outcome:
-    kind = type(value)
-    name = kind.__qualname__
-    parts[0] += 1
-    if parts[0] > _MOST_PARTS or depth > _DEEPEST:
-        raise OpaqueError
-    if kind in _EXACT:
-        return (name, value)
-    if kind in _BY_TEXT:
-        return (name, repr(value))
-    if isinstance(value, enum.Enum) and not kind.__module__.startswith("anabranch."):
-        return (name, value.name)
-    if isinstance(value, np.generic) or kind is np.ndarray:
-        return _describe_array(value)
-    if kind in (set, frozenset):
-        found = [_describe(each, parts, depth + 1) for each in value]
-        return (name, *sorted(found, key=repr))
-    inside = _parts_of(kind, value)
-    return (name, *(_describe(each, parts, depth + 1) for each in inside))
-
-
-def _parts_of(kind: Any, value: Any) -> Iterable[Any]:
-    """Return an object's parts, in an order that depends on it alone."""
-    if kind is dict:
-        return (each for pair in dict.items(value) for each in pair)
-    if kind in _SEQUENCES:
-        return list(kind.__iter__(value))
-    if not is_users(kind) or issubclass(kind, _USED_UP):
-        raise OpaqueError
-    base = next((each for each in _SEQUENCES if issubclass(kind, each)), None)
-    own = (each for pair in sorted(attributes_of(value).items()) for each in pair)
-    return own if base is None else [*base.__iter__(value), *own]
-
-
-def _describe_array(value: Any) -> Outcome:
-    if value.dtype.hasobject:
-        raise OpaqueError
-    data = np.ascontiguousarray(value).tobytes()
-    return (value.dtype.str, value.shape, zlib.crc32(data), len(data))
 
 
 class Rehearsal:
@@ -163,9 +91,9 @@ class Rehearsal:
             return None
         if here == sample.outcome:
             return None
-        what = f"what it gives for {_show(sample.item)}"
+        what = f"what it gives for {show(sample.item)}"
         return Difference(
-            sample.operator, what, _show_outcome(sample.outcome), _show_outcome(here)
+            sample.operator, what, show_outcome(sample.outcome), show_outcome(here)
         )
 
     def _kernel(self, name: str) -> Kernel | None:
@@ -188,20 +116,18 @@ class Rehearsal:
             except OpaqueError:
                 continue
             if describe_value(item) != before:
-                after = _show(item)
+                after = show(item)
                 what = "an item that it was given"
-                return Difference(name, what, _show_outcome(before), after), []
+                return Difference(name, what, show_outcome(before), after), []
             asked.append((item, before, outcome, outputs))
-        for item, _, outcome, outputs in asked:
-            if outcome[0] != _RAISED and _outcome_of(outputs) != outcome:
-                what = f"what it has given for {_show(item)}"
-                now = _show_outcome(_outcome_of(outputs))
-                return Difference(name, what, _show_outcome(outcome), now), []
+        for _, _, outcome, outputs in asked:
+            if outcome[0] != RAISED and outcome_of(outputs) != outcome:
+                raise refute_given(self._graph[name], outcome, outcome_of(outputs))
         for item, _, outcome, _ in reversed(asked):
             again = _ask(kernel, item)[0]
             if again != outcome:
-                what = f"what it gives for {_show(item)}"
-                shown = (_show_outcome(outcome), _show_outcome(again))
+                what = f"what it gives for {show(item)}"
+                shown = (show_outcome(outcome), show_outcome(again))
                 return Difference(name, what, *shown), []
         if asked and name not in self._sampled:
             self._sampled.add(name)
@@ -209,20 +135,29 @@ class Rehearsal:
         return None, [one for *_, outputs in asked for one in outputs]
 
 
-_RAISED = "raised"
+def _run(kernel: Kernel, item: Any) -> Iterable[Any]:
+    """Return an operator's outputs for an item; those of a flat_map one by one."""
+    if isinstance(kernel, FlatMapKernel) and not kernel.copied:
+        outputs: Iterable[Any] = kernel.function(item)
+        return outputs
+    return kernel.process(None, item, 0)
 
 
 def _ask(kernel: Kernel, item: Any) -> tuple[Outcome, list[Any]]:
-    """Return an operator's outputs for an item, described and as objects."""
+    """Return an operator's outputs for an item, described as they come and as
+    objects.
+    """
+    outputs: list[Any] = []
+    described: list[Outcome] = []
     try:
-        outputs = list(kernel.process(None, item, 0))
+        for each in _run(kernel, item):
+            described.append(describe_value(each))
+            outputs.append(each)
+    except OpaqueError:
+        raise
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-        return (_RAISED, type(error).__qualname__), []
-    return _outcome_of(outputs), outputs
-
-
-def _outcome_of(outputs: Sequence[Any]) -> Outcome:
-    return ("gave", *map(describe_value, outputs))
+        return (RAISED, type(error).__qualname__), []
+    return ("gave", *described), outputs
 
 
 def _may_be_repeated(kind: Any) -> bool:
@@ -239,33 +174,6 @@ def _is_believed(one: Any) -> bool:
     if not callable(one) or not hasattr(one, "__anabranch__"):
         return is_trusted(getattr(type(one), "__module__", None) or "")
     return declaration_of(one).state is not None
-
-
-def _show(value: Any) -> str:
-    try:
-        return _show_outcome(describe_value(value))
-    except OpaqueError:
-        return f"a {type(value).__name__}"
-
-
-def _show_outcome(outcome: Outcome) -> str:
-    """Return an outcome in words.
-
-    >>> _show_outcome(("gave", ("list", ("int", 1), ("str", "a"))))
-    "[1, 'a']"
-    """
-    name, *rest = outcome
-    if name == "gave":
-        return ", ".join(map(_show_outcome, rest)) or "nothing"
-    if name == _RAISED:
-        return f"{rest[0]} raised"
-    if name in ("list", "tuple", "set", "dict", "frozenset", "deque"):
-        text = f"[{', '.join(map(_show_outcome, rest))}]"
-    elif len(rest) == 1 and not isinstance(rest[0], tuple):
-        text = rest[0] if name in ("float", "complex") else repr(rest[0])
-    else:
-        text = f"a {name}"
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004
 
 
 Rehearse: TypeAlias = Callable[

@@ -178,6 +178,11 @@ class Verifier:
         return _FREE_S + SHARE * (now_s - self._began_s)
 
     @property
+    def is_on(self) -> bool:
+        """Whether anything is verified."""
+        return self._verify != "off"
+
+    @property
     def operators(self) -> frozenset[str]:
         """The operators that are verified."""
         return frozenset(self._verdicts)
