@@ -971,6 +971,8 @@ def _read_any_attribute(run: AbstractInterpreter, value: Value, here: Here) -> V
             names |= set(getattr(root.obj, "__dict__", ()))
         public = sorted(name for name in names if not name.startswith("__"))
         found += [read_attribute(run, frozenset([root]), n, here) for n in public]
+        given = Arguments([frozenset([Plain(str)])])
+        found.append(run_special(run, root, READ_HOOKS, here, given))
         if isinstance(root, Fresh):
             found.append(run.heap.inside(root.site))
         found.append(PLAIN)
