@@ -25,6 +25,7 @@ from anabranch.graph.declarations import is_trusted
 from anabranch.python import ir
 from anabranch.python.attributes import change, read_attribute
 from anabranch.python.classes import class_of, classes_of
+from anabranch.python.implicit import IMPLICIT
 from anabranch.python.known import (
     CHANGING_METHODS,
     PLAIN_METHODS,
@@ -61,6 +62,7 @@ from anabranch.python.reach import (
     read_existing,
     remember_order,
     run_operators,
+    run_special,
     watch_iteration,
     watch_lookup,
     watch_method,
@@ -419,6 +421,10 @@ def take_in(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
     """Return the elements, or pairs of them, that a container takes from others."""
     given = join(args.positional) | args.rest
     sources = frozenset(root for root in given if not is_callable(root))
+    names = IMPLICIT["unpack mapping"]
+    for root in sources:
+        keys = run_special(run, root, names, here, Arguments())
+        list_elements(run, keys, here)
     once = list_values(run, sources, here)
     named = join(args.keywords.values()) | args.rest | PLAIN
     return once | list_elements(run, once, here) | named

@@ -10,19 +10,18 @@ from anabranch.python import analyze
 from tests.operators.test_copied import PROGRAMS
 from tests.programs.compare import run_imitated
 
-MISSED = [  # on one thread, or lazy
+MISSED = (  # on one thread, or lazy
     "a flat_map by an object that refills its row",
     "a map that gives its global row",
     "groups of groupby",
-]
-HARMLESS = [  # what follows in the same element has read them by then
-    "the same by key",
-    "a scan that gives its table in a tuple",
-    "a scan that gives its array",
-    "a source that refills an attribute",
-    "a class whose attribute changes",
-    "a class that an operator keeps",
-]
+)
+FOUND = (
+    "a scan that gives its list",
+    "an operator that gives its queue",
+    "a flat_map that refills a table",
+    "a generator that refills a list",
+    "a source that refills a list",
+)
 
 
 @pytest.fixture
@@ -32,23 +31,18 @@ def blind(monkeypatch):
 
 
 @pytest.mark.usefixtures("blind")
-@pytest.mark.parametrize("name", PROGRAMS.keys() - MISSED - HARMLESS)
-def test_what_changes_after_it_was_given_is_found(name):
-    out = PROGRAMS[name][0]().to_list()
-
-    with pytest.raises(AnabranchError, match=r"stay as it was given|has given"):
-        ab.run(out, on="local", degree=3)
-
-
-@pytest.mark.usefixtures("blind")
-@pytest.mark.parametrize("name", HARMLESS)
-def test_what_nobody_sees_changing_is_right(name):
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in MISSED])
+def test_what_changes_after_it_was_given_is_found_or_harms_nobody(name):
     make, expected = PROGRAMS[name]
     out = make().to_list()
+    found = False
 
-    ab.run(out, on="local", degree=3)
+    try:
+        ab.run(out, on="local", degree=3)
+    except AnabranchError as error:
+        found = "stay as it was given" in str(error)
 
-    assert expected == out.items
+    assert found or (expected == out.items and name not in FOUND)
 
 
 @pytest.mark.usefixtures("blind")
@@ -65,4 +59,4 @@ def test_spark_finds_it_too():
     out = PROGRAMS["a scan that gives its list"][0]().to_list()
 
     with pytest.raises(RefutedError, match="stay as it was given"):
-        run_imitated(2, 7, [out])
+        run_imitated([out], degree=2, epoch_items=7)
