@@ -752,6 +752,9 @@ def set_element(run: AbstractInterpreter, one: ir.SetElement, here: Here) -> Non
     index = registers[one.index]
     run_operators(run, index, here, PLAIN)
     new = NOTHING if one.new is None else registers[one.new]
+    match here.frame.code.maker_of(one.index):
+        case ir.Build(kind="slice") if not all(isinstance(r, Plain) for r in new):
+            new |= iterate(run, new, here)  # an array takes in a number
     assign_element(run, registers[one.value], index, new, here)
     if one.new is not None:
         _keep_keys(run, registers[one.value], index)
