@@ -26,7 +26,7 @@ _FIRST: Final = 8  # items that are watched
 _AT_REST: Final = (list, tuple, range, str, dict)  # reading them runs no code
 
 
-class Outputs(Protocol):
+class StreamOutputs(Protocol):
     """The outputs on one stream, in the order in which they came."""
 
     @property
@@ -37,7 +37,7 @@ class Outputs(Protocol):
 class GivenWatch:
     """Watches the outputs of a program for its first items."""
 
-    def __init__(self, graph: Graph, exits: Mapping[Edge, Outputs]) -> None:
+    def __init__(self, graph: Graph, exits: Mapping[Edge, StreamOutputs]) -> None:
         self._graph = graph
         self._exits = exits
         self._left = _FIRST
