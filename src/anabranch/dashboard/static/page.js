@@ -126,7 +126,7 @@ function tiles() {
   if ("backlog" in now) tile("backlog", whole(now.backlog ?? 0), "items");
   const last_epoch = state.epochs.at(-1);
   if ("epochs" in now) tile("epochs", whole(now.epochs), program.checkpoint && last_epoch && state.status === "running"
-    ? `saved ${ago(last_epoch)} ago` : program.checkpoint ? "in the checkpoint" : "");
+    ? `saved ${ago(last_epoch)} ago` : program.checkpoint ? "saved" : "");
   const failed = Object.values(now.failed ?? {}).reduce((sum, n) => sum + n, 0);
   if (failed) tile("failed", whole(failed), "items left out");
   const fit = Math.max(2, Math.min(7, Math.floor($("tiles").clientWidth / 160)));
