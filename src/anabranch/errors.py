@@ -33,11 +33,13 @@ class AnabranchError(Exception):
     """The base of every error that Anabranch raises.
 
     `place` is the number of the source item behind it, and that of the source if there
-    are several, if known.
+    are several, if known. `rank` orders those at the end of the stream, over all
+    replicas.
     """
 
     code: ClassVar[str] = "AB00"
     place: tuple[int, ...] | None = None
+    rank: bytes = b""
 
 
 @dataclass(frozen=True)

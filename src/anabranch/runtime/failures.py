@@ -64,6 +64,7 @@ class Failure:
     key: Any = None
     raised_at: str | None = None  # file and line, if the error has no frames
     place: tuple[int, ...] | None = None  # `where` as numbers, if known
+    rank: bytes = b""  # at the end of the stream, among the turns of all replicas
 
     @property
     def text(self) -> str:
@@ -87,11 +88,11 @@ def stop(failure: Failure) -> None:
     bare = isinstance(failure.error, OperatorError) or _is_bare_misfit(failure)
     error = failure.error
     if isinstance(error, AnabranchError) and not bare:
-        error.place = failure.place
+        error.place, error.rank = failure.place, failure.rank
         raise error
     kind = type(error) if isinstance(error, AnabranchError) else OperatorError
     told = kind(failure.text)
-    told.place = failure.place
+    told.place, told.rank = failure.place, failure.rank
     if isinstance(told, OperatorError):
         told.operator = failure.operator
     raise told from error

@@ -21,7 +21,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import length_hint
 from types import FrameType
@@ -236,19 +236,20 @@ class Program:
     ) -> list[tuple[bytes, list[Any]]]:
         """Return an operator's outputs at the end of the stream, of all keys or some.
 
-        Each comes with bytes that order the outputs of all its replicas.
+        The keys finish in order: functions may have effects, and the first failure
+        counts. Outputs come with bytes that order those of all its replicas.
         """
         op = self.graph[operator]
         kernel = kernel_of(op)
         outputs = []
         states = self.states[operator]
-        found = states.items() if keys is None else ((key, states[key]) for key in keys)
-        for key, state in found:
-            for turn in kernel.endings(key, state):
+        for key in in_key_order(states if keys is None else keys):
+            for turn in kernel.endings(key, states[key]):
                 try:
                     made = list(turn.run())
                 except Exception as error:  # noqa: BLE001 - as above
-                    self._on_error(failure_at_end(op, turn.key, error))
+                    failure = failure_at_end(op, turn.key, error)
+                    self._on_error(replace(failure, rank=rank_bytes(turn.order)))
                     continue
                 if made:
                     outputs.append((rank_bytes(turn.order), made))

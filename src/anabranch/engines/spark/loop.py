@@ -1224,9 +1224,10 @@ def _without_errors(reports: list[Report]) -> list[Report]:
     return reports
 
 
-def _place_of(error: BaseException) -> tuple[float, ...]:
-    place = error.place if isinstance(error, AnabranchError) else None
-    return (math.inf,) if place is None else place
+def _place_of(error: BaseException) -> tuple[tuple[float, ...], bytes]:
+    if not isinstance(error, AnabranchError):
+        return (math.inf,), b""
+    return (math.inf,) if error.place is None else error.place, error.rank
 
 
 def _may_finish(layout: SparkLayout, name: str) -> bool:
