@@ -61,13 +61,21 @@ def pytest_collect_file(file_path):
     return [one for one in found if not isinstance(one, DoctestModule)]
 
 
+def pytest_collection():
+    """Collect tests without the garbage collector: nothing of them is garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish():
     """Keep the garbage collector off what stays: all tests and what they import.
 
-    A look at all of it takes 0.2 s, and Python takes one every few tests.
+    A look at all of it takes 0.2 s, and Python takes one every few tests. Looking at the
+    rest more seldom than Python does saves a tenth of the tests' time.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -280,8 +280,8 @@ class Story:
     def _now(self) -> Sample:
         """Return the last sample; after the end, how busy elements were in all.
 
-        >>> load = {"a": {"element": "a", "busy": 0.0}}
-        >>> busy = {"a": {"element": "a", "busy": 0.9}}
+        >>> a = {"element": "a", "replicas": 1, "skew": 1.0}
+        >>> load, busy = {"a": {**a, "busy": 0.0}}, {"a": {**a, "busy": 0.9}}
         >>> sample = {"at_s": 1.0, "read": 5, "delivered": 5}
         >>> story = Story(samples=[{**sample, "load": busy}, {**sample, "load": load}])
         >>> story.add({"end": {"status": "finished", "error": None}})

@@ -23,9 +23,9 @@ def running(total: int, sale: Sale) -> tuple[int, Sale]:
     return total, Sale(sale.number, sale.shop, total)
 
 
-def by_shop() -> ab.Stream:
+def by_shop(name: str = "total") -> ab.Stream:
     sales = [Sale(n, f"shop{n * 7 % 11}", n % 5) for n in range(400)]
-    return ab.from_iterable(sales, Sale).key_by("shop").scan(running, 0, name="total")
+    return ab.from_iterable(sales, Sale).key_by("shop").scan(running, 0, name=name)
 
 
 def rows_of(folder) -> list[str]:
@@ -93,7 +93,7 @@ def test_sinks_of_this_process_have_no_order_either():
 
 def test_one_sink_in_order_keeps_the_order_of_its_region():
     _, sinks = in_memory(ordered=False)
-    made = ab.compile(*sinks, by_shop().to_list())
+    made = ab.compile(*sinks, by_shop("other").to_list())
 
     assert ["none", "position"] == [
         region.ordering for region in made.plan.regions if region.key
