@@ -134,6 +134,65 @@ def _number(value: Any, on: str) -> Any:
     raise TypeError(msg)
 
 
+class Grid:
+    """The bounds of time windows: window k ends at k*every and begins `size` earlier.
+
+    Multiples of a fraction are rounded. So every bound is computed as a multiple, and
+    steps are found by comparing with these: where one ends the next begins, and each
+    time is in one of them.
+
+    >>> grid = Grid(0.1, 0.1)
+    >>> [grid.find_end(time) for time in (0.2, 0.3, 0.7, 1.0)]
+    [3.0, 3.0, 7.0, 11.0]
+    >>> grid.start_of(3.0) == 0.2 and 0.3 < grid.end_of(3.0)
+    True
+    """
+
+    __slots__ = ("_steps", "every", "size")
+
+    def __init__(self, size: Any, every: Any) -> None:
+        self.size, self.every = size, every
+        steps = round(size / every)
+        is_whole = abs(size / every - steps) * _SAME_LENGTH < 1
+        self._steps = steps if steps and is_whole else None
+
+    def find_end(self, time: Any) -> Any:
+        """Return the number of the first window that ends after a time."""
+        k = time // self.every + 1
+        return k if type(k) is int else self.correct(k, time)
+
+    def correct(self, k: Any, time: Any) -> Any:
+        """Return the number of a window that was found by a rounded division."""
+        if k * self.every <= time:
+            return k + 1
+        return k - 1 if (k - 1) * self.every > time else k
+
+    def start_of(self, k: Any) -> Any:
+        """Return the time at which window k begins."""
+        if self._steps is None:
+            return k * self.every - self.size
+        return (k - self._steps) * self.every
+
+    def end_of(self, k: Any) -> Any:
+        """Return the time at which window k ends, which is not in it."""
+        return k * self.every
+
+
+_SAME_LENGTH = 10**9  # a length that differs less from a multiple of a step is one
+
+
+def is_exact_step(span: Any) -> bool:
+    """Tell whether the multiples of a span are not rounded, for times up to 2**43.
+
+    >>> is_exact_step(10), is_exact_step(0.25), is_exact_step(0.1)
+    (True, True, False)
+    """
+    return type(span) is int or (type(span) is float and (span * 1024).is_integer())
+
+
+FAR_FLOAT = float(1 << 43)
+
+
 def describe_mixture(value: Any, scale: Scale, on: str) -> str:
     """Return the error text for a time that is not on the scale of the others."""
     zones = not isinstance(scale, str) and isinstance(value, dt.datetime)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from anabranch.errors import LateItemError
 from anabranch.operators.clock import (
+    Grid,
     InOrder,
     Scale,
     Timing,
@@ -223,6 +224,7 @@ class TimedWindows(Timed):
         self.get = attribute_getter(self.on)
         self.summary = summary_of(kind)
         self.spans = spans_of(kind.window)
+        self.grids = lru_cache(maxsize=8)(lambda scale: Grid(*self.spans(scale)))
         self.known: tuple[Any, Any] = (None, None)  # a scale and the length on it
 
 
@@ -245,10 +247,12 @@ class TumblingWindows(TimedWindows):
         if type(time) is not int or scale != "number":
             time = measure(time, scale, self.on)
         k = time // size + 1
+        if type(k) is not int:
+            k = self.grids(scale).correct(k, time)
         if clock is not None and k * size <= clock:
             if is_dropped(self.window, item, self.get(item), now):
                 return ()
-            k = clock // size + 1
+            k = self.grids(scale).find_end(clock)
         held = state.get(k)
         if held is not None:
             held.append(item)
@@ -260,8 +264,8 @@ class TumblingWindows(TimedWindows):
         return min(state) * self.spans(scale)[0] if state else None
 
     def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
-        held = state.pop(min(state))
-        start = restore(time - self.spans(scale)[0], scale)
+        k = min(state)
+        held, start = state.pop(k), restore(self.grids(scale).start_of(k), scale)
         return (self.summary(Bounded(held, start, restore(time, scale))),)
 
     def is_empty(self, state: State) -> bool:
@@ -279,15 +283,15 @@ class TimeWindows(TimedWindows):
         return [[], [], None]
 
     def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
-        size, every = self.spans(now.scale)
+        grid = self.grids(now.scale)
         time = measure(self.get(item), now.scale, self.on)
-        k = time // every + 1
-        if now.clock is not None and k * every <= now.clock:
+        k = grid.find_end(time)
+        if now.clock is not None and grid.end_of(k) <= now.clock:
             if is_dropped(self.window, item, self.get(item), now):
                 return ()
-            k = now.clock // every + 1
-            time = max((k - 1) * every, k * every - size)
-        if time >= k * every - size:
+            k = grid.find_end(now.clock)
+            time = max(grid.end_of(k - 1), grid.start_of(k))
+        if time >= grid.start_of(k):
             state[0].append(item)
             state[1].append(time)
             state[2] = k if state[2] is None else min(k, state[2])
@@ -297,14 +301,14 @@ class TimeWindows(TimedWindows):
         return None if state[2] is None else state[2] * self.spans(scale)[1]
 
     def fire(self, state: State, time: Any, scale: Scale) -> Outputs:
-        size, every = self.spans(scale)
+        grid = self.grids(scale)
         items, times, k = state
-        start, following = time - size, (k + 1) * every - size
+        start, following = grid.start_of(k), grid.start_of(k + 1)
         held = [x for x, t in zip(items, times, strict=True) if start <= t < time]
         kept = [i for i, t in enumerate(times) if t >= following]
         state[0] = [items[i] for i in kept]
         state[1] = [times[i] for i in kept]
-        ends = [max(k + 1, t // every + 1) for t in state[1]]
+        ends = [max(k + 1, grid.find_end(t)) for t in state[1]]
         state[2] = min(ends, default=None)
         return (
             self.summary(Bounded(held, restore(start, scale), restore(time, scale))),

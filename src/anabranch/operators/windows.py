@@ -31,6 +31,7 @@ from anabranch.graph.kind import (
 from anabranch.operators.clock import (
     UNITS,
     Duration,
+    Grid,
     Scale,
     describe_scale,
     duration_of,
@@ -421,16 +422,20 @@ def _describe_late(item: Any, time: Any, start: Any) -> str:
     )
 
 
+def _lengths_of(window: Window) -> tuple[Any, Any]:
+    """Return the length of time windows and the step between them."""
+    return window.time, window.time if window.every is None else window.every
+
+
 class TimeSliding(WindowShape):
     """For each multiple b of `every`, the items with b-size <= time < b.
 
     The state is [items, times, k]: the next window to close ends at k*every.
     """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, grid: Grid | None = None) -> None:
         assert window.time is not None and window.on is not None  # noqa: PT018, S101
-        self.size: Any = window.time
-        self.every: Any = window.time if window.every is None else window.every
+        self.grid = Grid(*_lengths_of(window)) if grid is None else grid
         self.window = window
         self.on = window.on
         self.time: Callable[[Any], Any] = attribute_getter(window.on)
@@ -441,7 +446,7 @@ class TimeSliding(WindowShape):
     def add(self, state: State, item: Any) -> list[Items]:
         time = self.time(item)
         try:
-            end = time // self.every + 1
+            end = self.grid.find_end(time)
         except TypeError as error:
             raise no_number(self.window, time, error) from None
         if state[2] is None:
@@ -452,12 +457,12 @@ class TimeSliding(WindowShape):
             if self.window.late == "error":
                 self._refuse(state, item, time)
             end = state[2]
-            time = max((end - 1) * self.every, end * self.every - self.size)
+            time = max(self.grid.end_of(end - 1), self.grid.start_of(end))
         closed = []
         while state[0] and end > state[2]:
             closed.append(self.take_held(state))
             self._advance(state)
-        if time >= end * self.every - self.size:
+        if time >= self.grid.start_of(end):
             state[0].append(item)
             state[1].append(time)
         elif end != end:  # noqa: PLR0124 - NaN; any other lies between two windows
@@ -477,7 +482,7 @@ class TimeSliding(WindowShape):
         """Move to the next window that holds an item."""
         items, times, k = state[:3]
         k += 1
-        first = k * self.every - self.size
+        first = self.grid.start_of(k)
         kept = [i for i, time in enumerate(times) if time >= first]
         state[0] = [items[i] for i in kept]
         state[1] = [times[i] for i in kept]
@@ -485,11 +490,11 @@ class TimeSliding(WindowShape):
 
     def take_held(self, state: State) -> Items:
         """Return the window that closes next, with its bounds."""
-        end = state[2] * self.every
-        return Bounded(state[0], end - self.size, end)
+        k = state[2]
+        return Bounded(state[0], self.grid.start_of(k), self.grid.end_of(k))
 
     def _refuse(self, state: State, item: Any, time: Any) -> None:
-        start = (state[2] - 1) * self.every
+        start = self.grid.end_of(state[2] - 1)
         raise LateItemError(_describe_late(item, time, start))
 
 
@@ -500,15 +505,16 @@ class CalendarSliding(TimeSliding):
     """
 
     def __init__(self, window: Window) -> None:
-        super().__init__(window)
+        self.spans, self.unit = _lengths_of(window), window.unit
+        scale = "naive" if window.unit is None else "number"
+        super().__init__(
+            window, Grid(*(self._span(each, scale) for each in self.spans))
+        )
         self.value = self.time
         self.time = operator.itemgetter(0)
-        self.spans = (self.size, self.every)
-        scale = "naive" if window.unit is None else "number"
-        self.size, self.every = (self._span(span, scale) for span in self.spans)
 
     def _span(self, span: Duration, scale: Scale) -> Any:
-        return span_on(span, scale, self.window.unit, "a window by time")
+        return span_on(span, scale, self.unit, "a window by time")
 
     def open(self) -> State:
         return [[], [], None, None]
@@ -523,14 +529,15 @@ class CalendarSliding(TimeSliding):
         return super().add(state, (measure(value, state[3], self.on), item))
 
     def _refuse(self, state: State, item: Any, time: Any) -> None:
-        start = restore((state[2] - 1) * self.every, state[3])
+        start = restore(self.grid.end_of(state[2] - 1), state[3])
         text = _describe_late(item[1], restore(time, state[3]), start)
         raise LateItemError(text)
 
     def take_held(self, state: State) -> Items:
-        end, scale = state[2] * self.every, state[3]
+        k, scale = state[2], state[3]
         items = [item for _, item in state[0]]
-        return Bounded(items, restore(end - self.size, scale), restore(end, scale))
+        bounds = self.grid.start_of(k), self.grid.end_of(k)
+        return Bounded(items, *(restore(bound, scale) for bound in bounds))
 
 
 class Delta(WindowShape):

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from anabranch.errors import EngineError
 from anabranch.operators.stateless import WINDOW
 from anabranch.runtime.batch import Batch, mark_at
 from anabranch.runtime.ordering.by_number import RelaxedMerge, StrictMerge
@@ -49,6 +50,17 @@ def test_relaxed_waits_for_duplicates_before_the_next_number():
     assert [] == put(merge, 1, 1)
     assert ["0b", 1] == put(merge, 0, (0, "0b"), 2)
     assert [2] == put(merge, 1, P(2))
+
+
+def test_strict_refuses_a_second_output_of_an_item():
+    """
+    Of five numbers one comes twice and one is missing, so their count is right.
+    """
+    merge = StrictMerge(2)
+
+    assert [] == put(merge, 0, 1, 2, (2, "again"), 5)
+    with pytest.raises(EngineError, match="got 5 outputs for 4 items"):
+        put(merge, 1, 3, 6)
 
 
 @pytest.mark.parametrize("kind", [StrictMerge, RelaxedMerge])

@@ -36,7 +36,7 @@ from anabranch.compiler.columns.values import (
     shape_of_type,
 )
 from anabranch.graph.graph import Op
-from anabranch.operators.clock import EventTime, EventTimeKernel
+from anabranch.operators.clock import EventTime, EventTimeKernel, is_exact_step
 from anabranch.operators.timed import spans_of
 from anabranch.operators.windows import Aggregate, Window
 from anabranch.plan.column_kernels import (
@@ -425,8 +425,9 @@ def _goes_with_clock(window: Window, kinds: tuple[ColumnKind, ...]) -> bool:
     if len(kinds) != 1 or kinds[0] not in ("int", "float", "datetime", "date"):
         return False
     size, every = spans_of(window)(_SCALES.get(kinds[0], "number"))
-    exact = kinds != ("float",) or size == every  # sliding sums are rounded differently
-    return exact and _is_span(size, kinds) and _is_span(every, kinds)
+    if kinds == ("float",):  # sliding sums are rounded differently
+        return size == every and is_exact_step(size)
+    return _is_span(size, kinds) and _is_span(every, kinds)
 
 
 def write_flat_map(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
@@ -571,7 +572,9 @@ def find_window(op: Op, takes: ColumnShape) -> ColumnWindow:
         case ("int",) if sizes == {int}:
             fits = True
         case ("float",):
-            fits = not sizes - {int, float}
+            steps = (window.time, window.time if window.every is None else window.every)
+            exact = window.time is None or all(map(is_exact_step, steps))
+            fits = exact and not sizes - {int, float}
         case ("datetime" | "date",):
             fits = window.time is not None and sizes == {dt.timedelta}
         case _:

@@ -21,7 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.graph.graph import Op
-from anabranch.operators.clock import Advance, EventTime, EventTimeKernel, Scale
+from anabranch.operators.clock import (
+    FAR_FLOAT,
+    Advance,
+    EventTime,
+    EventTimeKernel,
+    Scale,
+)
 from anabranch.operators.timed import spans_of
 from anabranch.operators.windows import Window
 from anabranch.plan.column_kernels import ColumnKernel, ColumnKind
@@ -44,7 +50,8 @@ def measure_times(values: Numpy, kind: ColumnKind) -> Numpy:
     """Return times as numbers on their scale; refuse those too large."""
     check_finite(values)
     times = (values - _EPOCH_DAY) * _DAY_US if kind == "date" else values
-    if times.dtype != np.float64 and len(times) and int(np.abs(times).max()) > _FAR:
+    far = FAR_FLOAT if times.dtype == np.float64 else _FAR
+    if len(times) and np.abs(times).max().item() > far:
         msg = "a time is too large"
         raise UnfitError(msg)
     return times

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.operators.clock import span_on
+from anabranch.operators.clock import FAR_FLOAT, span_on
 from anabranch.operators.windows import Window
 from anabranch.plan.column_kernels import ColumnKind
 from anabranch.runtime.columns.column import Numpy, UnfitError
@@ -238,11 +238,14 @@ class _Time(WindowPlan):
         """Return times as numbers for arithmetic."""
         check_finite(on)
         times = (on - _EPOCH_DAY) * _DAY_US if self._kind == "date" else on
-        if times.dtype != np.float64:
-            largest = int(np.abs(times).max()) if len(times) else 0
-            if max(self._size, self._every, largest) > _FAR:
-                msg = "a time is too large"
-                raise UnfitError(msg)
+        largest = np.abs(times).max().item() if len(times) else 0
+        if times.dtype == np.float64:
+            is_far = largest > FAR_FLOAT
+        else:
+            is_far = max(self._size, self._every, largest) > _FAR
+        if is_far:
+            msg = "a time is too large"
+            raise UnfitError(msg)
         return times
 
     def _find_of_key(self, key: KeyRange, times: Numpy, found: ClosedWindows) -> None:

@@ -25,7 +25,9 @@ placed at once.
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from abc import abstractmethod
 from bisect import bisect_right
 from collections import deque
@@ -276,16 +278,16 @@ class SeqnoMerge(QueueMerge):
         """Put everything up to `top` in its place; copies of punctuations coincide."""
         first = self._next
         items: list[Any] = [_MISSING] * (top + 1 - first)
-        origin, placed = NOWHERE, 0
+        origin, placed, ranges = NOWHERE, 0, True
         for queue in self._queues:
             for batch in queue.take(top):
                 origin = origin.with_(batch.origin)
                 placed += len(batch.items)
+                ranges = ranges and isinstance(numbers_of(batch), range)
                 place(batch, items, first)
-        if placed < len(items) or self._punctuated:
-            for number, item in enumerate(items, first):
-                if item is _MISSING:
-                    self._refuse(number)
+        if placed != len(items) or not ranges:
+            for number in find_gaps(items, first, _MISSING):
+                self._refuse(number)
         self._next = top + 1
         return items, origin
 
@@ -479,10 +481,27 @@ def in_order(
     places: list[Any] = [_ABSENT] * (last - first + 1)
     for batch in batches:
         place(batch, places, first)
-    if count == len(places):
+    is_full = ranges and count == len(places)  # numbers of a range do not repeat
+    gaps = [] if is_full else find_gaps(places, first, _ABSENT)
+    if count != len(places) - len(gaps):
+        msg = (
+            f"an item of this region must have at most one output; got {count} outputs "
+            f"for {len(places) - len(gaps)} items; does an operator of the region give "
+            f"more than it declares?"
+        )
+        raise EngineError(msg)
+    if not gaps:
         return Run(places, range(first, last + 1), origin)
     numbers = [n for n, item in enumerate(places, first) if item is not _ABSENT]
     return Run([item for item in places if item is not _ABSENT], numbers, origin)
+
+
+def find_gaps(places: list[Any], first: int, absent: object) -> list[int]:
+    """Return the numbers of empty places, counted from `first`."""
+    is_absent = list(map(operator.is_, places, itertools.repeat(absent)))
+    if True not in is_absent:
+        return []
+    return [number for number, one in enumerate(is_absent, first) if one]
 
 
 def place(batch: Batch, places: list[Any], first: int) -> None:
