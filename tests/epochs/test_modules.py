@@ -71,3 +71,26 @@ def test_what_is_installed_and_what_is_ours_is_imported():
     found = {module.__name__.partition(".")[0] for module in not_importable()}
 
     assert not found & {"anabranch", "pytest", "json", "numpy", "tests"}
+
+
+def test_a_module_that_is_being_imported_is_sent_by_value_with_its_package(
+    tmp_path, monkeypatch
+):
+    package = tmp_path / "runs_in_import"
+    package.mkdir()
+    (package / "part.py").write_text("def double(x):\n    return 2 * x\n")
+    (package / "__init__.py").write_text(
+        "from anabranch.epochs import modules\n"
+        "from runs_in_import import part\n"
+        "before = part in modules.not_importable()\n"
+        "modules.send_importing_by_value()\n"
+        "sent = modules.find_modules_by_value()\n"
+        "after = part in modules.not_importable()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    module = importlib.import_module("runs_in_import")
+
+    assert module in module.sent
+    assert sys.modules[__name__] not in module.sent
+    assert (False, True) == (module.before, module.after)

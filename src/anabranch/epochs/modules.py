@@ -1,7 +1,8 @@
 """Modules sent to workers by value, because workers cannot import them.
 
-A program loaded from a file exists under its name in this process only. An engine with
-other processes sends such code by value.
+A program loaded from a file exists under its name in this process only. A module that
+runs a program while it is being imported would run it again in every worker. An engine
+with other processes sends such code by value.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import sysconfig
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
-from types import FunctionType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 
 _OURS = __name__.partition(".")[0]
 _PACKAGES = (os.sep + "site-packages", os.sep + "dist-packages")
@@ -40,6 +41,27 @@ def find_modules_by_value() -> tuple[ModuleType, ...]:
     return tuple(
         module for name, module in _modules.items() if sys.modules.get(name) is module
     )
+
+
+def send_importing_by_value() -> None:
+    """Send the code of the modules whose import is under way in this thread.
+
+    Workers must not import such a module: its body is what starts the program, so they
+    would start it again. And no other thread of this process can import it now: an
+    import waits until the body has ended, which waits for the program.
+    """
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":
+            name = frame.f_globals.get("__name__", "")
+            module = sys.modules.get(name)
+            if (
+                module is not None
+                and vars(module) is frame.f_globals  # not the text of a doctest
+                and name.partition(".")[0] not in ("__main__", _OURS)
+            ):
+                _modules[name] = module
+        frame = frame.f_back
 
 
 def not_importable() -> tuple[ModuleType, ...]:
@@ -114,6 +136,8 @@ def _is_found(name: str, module: ModuleType, found: dict[str, bool]) -> bool:
 
 
 def _look_for(name: str, module: ModuleType, found: dict[str, bool]) -> bool:
+    if _modules.get(name) is module:  # nor are the modules of this package
+        return False
     parent, _, _ = name.rpartition(".")
     path = None
     if parent:

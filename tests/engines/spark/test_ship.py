@@ -1,5 +1,6 @@
 """What travels to the workers, and what stays with the driver."""
 
+import importlib
 import threading
 
 import pytest
@@ -43,3 +44,24 @@ def test_an_operator_that_cannot_travel_is_named():
 
     with pytest.raises(EngineError, match=r"test_ship.py:\d+: careful must be able to"):
         ab.run(sink)
+
+
+def test_a_module_runs_a_program_while_it_is_being_imported(tmp_path, monkeypatch):
+    (tmp_path / "runs_at_import.py").write_text(
+        "import anabranch as ab\n"
+        "class Own:\n"
+        "    def __init__(self, n):\n"
+        "        self.n = n\n"
+        "def wrap(n):\n"
+        "    return Own(n + 1)\n"
+        "out = ab.from_iterable([1, 2], int).map(wrap).to_list()\n"
+        "job = ab.start(out, on='spark')\n"
+        "ended = job.wait(60)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    module = importlib.import_module("runs_at_import")
+
+    assert module.ended
+    assert [2, 3] == [one.n for one in module.out.items]
+    assert {module.Own} == {type(one) for one in module.out.items}

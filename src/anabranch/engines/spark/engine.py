@@ -64,6 +64,7 @@ from anabranch.epochs.log import (
     births_in,
     tasks_of,
 )
+from anabranch.epochs.modules import send_importing_by_value
 from anabranch.epochs.outputs import Deliveries, SparkOutputs
 from anabranch.epochs.state.restore import local_directory, measure_directory
 from anabranch.epochs.state.states import BUCKETS
@@ -123,6 +124,7 @@ class SparkRun(RunningThread):
         super().__init__("anabranch-spark", graph, options)
         self._options = options
         self._settings = capture_settings()  # here: this is the thread of the program
+        send_importing_by_value()
         self._labels = find_labels(graph)
         self._regions = {region.name: region.operators[0] for region in plan.regions}
         self._effects = frozenset(op.name for op in plan.operators if op.effects)
