@@ -30,7 +30,7 @@ ALLOWED = {
     "compiler": {"graph", "operators", "python", "plan"},
     "runtime": {"graph", "operators", "plan", "metrics"},
     "connectors": {"graph", "operators", "runtime"},
-    "control": {"plan", "metrics"},
+    "control": {"plan", "metrics", "operators"},
     "epochs": ENGINE_SIDE,
     "engines": ENGINE_SIDE | {"epochs"},
     "dashboard": {"metrics"},

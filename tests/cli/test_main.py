@@ -59,7 +59,7 @@ def test_a_bound_without_a_unit_is_refused(folder, capsys):
     with pytest.raises(SystemExit):
         main(["run", "sensors.py", "--on", "local", "--latency", "fast"])
 
-    assert "a number with us, ms, s or min; got 'fast'" in capsys.readouterr().err
+    assert "text like '250 ms'; got 'fast'" in capsys.readouterr().err
 
 
 def test_a_program_is_run_and_its_output_shown(folder, capsys):
@@ -444,7 +444,7 @@ def test_an_error_of_ours_while_a_file_is_loaded_has_its_line_and_no_traceback(
 
     assert 1 == sequentially("hasty.py")
     said = capsys.readouterr().err
-    assert "hasty.py:2 cannot be loaded: ArgumentError: a duration is" in said
+    assert "hasty.py:2 cannot be loaded: ArgumentError: a duration must" in said
     assert "Traceback" not in said
 
 

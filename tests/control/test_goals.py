@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
 import anabranch as ab
@@ -9,7 +11,16 @@ from anabranch.errors import ArgumentError
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    {"200 ms": 0.2, "1s": 1.0, "1.5 s": 1.5, "2 min": 120.0, "50us": 5e-5}.items(),
+    {
+        "200 ms": 0.2,
+        "1s": 1.0,
+        "1.5 s": 1.5,
+        "2 min": 120.0,
+        "50us": 5e-5,
+        "2 h": 7200.0,
+        "1 d": 86400.0,
+        dt.timedelta(minutes=3): 180.0,
+    }.items(),
 )
 def test_durations(text, seconds):
     assert seconds == pytest.approx(seconds_of(text))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import datetime as dt
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from anabranch.errors import ArgumentError
+from anabranch.operators.clock import Duration, duration_of
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,6 @@ class ControlSettings:
     reject_per_arrangement: bool = False
     pruning: bool = True
     sorting: bool = True
-
-
-_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min)\s*")
 
 
 @dataclass(frozen=True)
@@ -142,20 +139,16 @@ def latency(
     return Latency(bound_s, quantile, policy, threshold, scaling, step_s, replicas)
 
 
-def seconds_of(duration: str | float) -> float:
+def seconds_of(duration: str | Duration) -> float:
     """Return a duration in seconds.
 
-    >>> seconds_of("200 ms"), seconds_of("1.5s"), seconds_of(2)
-    (0.2, 1.5, 2.0)
+    >>> seconds_of("200 ms"), seconds_of("2 h"), seconds_of(2)
+    (0.2, 7200.0, 2.0)
     """
-    found = _DURATION.fullmatch(duration) if isinstance(duration, str) else None
-    if found is not None:
-        seconds = float(found[1]) * _UNITS[found[2]]
-    elif isinstance(duration, str):
-        msg = f"a duration is a number with us, ms, s or min; got {duration!r}"
-        raise ArgumentError(msg)
-    else:
-        seconds = float(duration)
+    given = duration_of(duration)
+    if isinstance(given, dt.timedelta):
+        given = given.total_seconds()
+    seconds = float(given)
     if seconds <= 0:
         msg = f"a duration must be positive; got {duration!r}"
         raise ArgumentError(msg)

@@ -62,7 +62,11 @@ def duration_of(given: str | Duration) -> Duration:
             f"{given!r}; the units are {', '.join(UNITS)}"
         )
         raise ArgumentError(msg)
-    return float(found[1]) * _UNITS[found[2]]
+    try:
+        return float(found[1]) * _UNITS[found[2]]
+    except OverflowError:
+        msg = f"a duration must be at most {dt.timedelta.max.days} days; got {given!r}"
+        raise ArgumentError(msg) from None
 
 
 def is_positive(duration: Duration) -> bool:
