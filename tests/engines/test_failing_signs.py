@@ -92,3 +92,17 @@ def test_other_timers_fire_and_the_place_is_told(on):
     assert [time for time in range(2, 26) if time != 9] == items
     assert [("apply", "item 10 of src")] == lost
     assert (items, lost) == results(woken(), "sequential")
+
+
+def test_a_failure_at_an_advance_says_what_the_clock_reached():
+    class Woken(ab.Operator):
+        def process(self, tick: Tick):
+            self.wake_at(tick.ts + 1, at_end=False)
+            return []
+
+        def on_time(self, time):
+            raise ValueError(time)
+
+    ticks = ab.from_iterable([Tick(1, "a"), Tick(12, "a")], Tick)
+    with pytest.raises(ab.errors.OperatorError, match="the clock reached 12>: ValueE"):
+        ab.run(ticks.event_time("ts").apply(Woken).to_list(), on="sequential")

@@ -178,10 +178,9 @@ def test_an_operator_that_wakes_must_say_what_it_does_then():
             self.wake_at(click.ts)
             return []
 
-    with pytest.raises(
-        OperatorError, match=re.escape("must define on_time(self, time)")
-    ):
-        outputs(clicks(1).event_time("ts").apply(Mute))
+    text = "must define on_time(self, time) to be woken by the clock of its stream"
+    with pytest.raises(OperatorError, match=re.escape(text)):
+        outputs(clicks(1).apply(Mute))
 
 
 def test_timers_without_a_clock_are_refused():

@@ -290,7 +290,7 @@ class Advance:
         self.scale = scale
 
     def __repr__(self) -> str:
-        return f"Advance({restore(self.time, self.scale)!r})"
+        return f"<the clock reached {restore(self.time, self.scale)!r}>"
 
     def __eq__(self, other: object) -> bool:
         same = type(other) is Advance and self.time == other.time

@@ -74,7 +74,10 @@ class Operator:
         another kind than the clock's is a failure.
         """
         if type(self).on_time is Operator.on_time:
-            msg = f"{type(self).__name__} must define on_time(self, time) to be woken"
+            msg = (
+                f"{type(self).__name__} must define on_time(self, time) to be woken by "
+                f"the clock of its stream (see event_time)"
+            )
             raise TypeError(msg)
         scale = scale_of(time)
         number = measure(time, scale, "wake_at(time)")

@@ -417,3 +417,10 @@ def test_datetimes_with_and_without_a_zone_in_one_row_group_are_refused(tmp_path
 
     with pytest.raises(OutputError, match="'value_1' must all have a zone, or none"):
         writer.commit()
+
+
+@pytest.mark.parametrize("value", [dt.timedelta.max, 2**70], ids=["timedelta", "int"])
+def test_a_value_beyond_64_bits_is_not_said_to_be_of_another_type(tmp_path, value):
+    items = [(type(value)(1),), (value,)]
+    with pytest.raises(OutputError, match=r"'value_1' must fit Parquet; .* too large"):
+        written(tmp_path / "out.parquet", "parquet", items, None)

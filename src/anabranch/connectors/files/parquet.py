@@ -683,6 +683,12 @@ def _array(name: str, values: Sequence[Any], known: Any) -> Any:
         if known is not None:
             for value in values:
                 refuse_misfit(name, value, known)
+        kinds = {type(value) for value in values if value is not None}
+        if len(kinds) == 1 and kinds <= {*ARROW_TYPES, dt.timedelta}:
+            msg = (
+                f"the values of column {name!r} must fit Parquet; {error}; map it first"
+            )
+            raise OutputError(msg) from None
         msg = (
             f"the values of column {name!r} must be of one type; {error}; "
             f"annotate the attribute, or map it first"
