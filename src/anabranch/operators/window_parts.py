@@ -27,6 +27,7 @@ from anabranch.operators.windows import (
     Items,
     TimeSliding,
     Window,
+    lengths_of,
     summary_by,
 )
 
@@ -69,13 +70,9 @@ def why_not_in_parts(kind: Aggregate) -> str | None:
     if window.time is None:
         what = "count" if window.count is not None else "difference"
         return f"where a window by {what} ends depends on all items before it"
-    if not all(type(span) is int for span in (window.time, _step_of(window))):
+    if not all(type(span) is int for span in lengths_of(window)):
         return "only times and lengths that are ints are added up"
     return None
-
-
-def _step_of(window: Window) -> Any:
-    return window.time if window.every is None else window.every
 
 
 def find_span(window: Window) -> int:
@@ -84,7 +81,7 @@ def find_span(window: Window) -> int:
     >>> find_span(Window(time=10, every=4, on="ts"))
     2
     """
-    return gcd(int(window.time or 0), int(_step_of(window)))  # type: ignore[arg-type]
+    return gcd(*map(int, lengths_of(window)))
 
 
 class PartedSliding(TimeSliding):

@@ -422,7 +422,7 @@ def _describe_late(item: Any, time: Any, start: Any) -> str:
     )
 
 
-def _lengths_of(window: Window) -> tuple[Any, Any]:
+def lengths_of(window: Window) -> tuple[Any, Any]:
     """Return the length of time windows and the step between them."""
     return window.time, window.time if window.every is None else window.every
 
@@ -435,7 +435,7 @@ class TimeSliding(WindowShape):
 
     def __init__(self, window: Window, grid: Grid | None = None) -> None:
         assert window.time is not None and window.on is not None  # noqa: PT018, S101
-        self.grid = Grid(*_lengths_of(window)) if grid is None else grid
+        self.grid = Grid(*lengths_of(window)) if grid is None else grid
         self.window = window
         self.on = window.on
         self.time: Callable[[Any], Any] = attribute_getter(window.on)
@@ -505,7 +505,7 @@ class CalendarSliding(TimeSliding):
     """
 
     def __init__(self, window: Window) -> None:
-        self.spans, self.unit = _lengths_of(window), window.unit
+        self.spans, self.unit = lengths_of(window), window.unit
         scale = "naive" if window.unit is None else "number"
         super().__init__(
             window, Grid(*(self._span(each, scale) for each in self.spans))

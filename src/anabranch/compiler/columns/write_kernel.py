@@ -38,7 +38,7 @@ from anabranch.compiler.columns.values import (
 from anabranch.graph.graph import Op
 from anabranch.operators.clock import EventTime, EventTimeKernel, is_exact_step
 from anabranch.operators.timed import spans_of
-from anabranch.operators.windows import Aggregate, Window
+from anabranch.operators.windows import Aggregate, Window, lengths_of
 from anabranch.plan.column_kernels import (
     COLUMN_KINDS,
     ColumnKernel,
@@ -425,9 +425,8 @@ def _goes_with_clock(window: Window, kinds: tuple[ColumnKind, ...]) -> bool:
     if len(kinds) != 1 or kinds[0] not in ("int", "float", "datetime", "date"):
         return False
     size, every = spans_of(window)(_SCALES.get(kinds[0], "number"))
-    if kinds == ("float",):  # sliding sums are rounded differently
-        return size == every and is_exact_step(size)
-    return _is_span(size, kinds) and _is_span(every, kinds)
+    exact = kinds != ("float",) or size == every  # sliding sums are rounded differently
+    return exact and _is_span(size, kinds) and _is_span(every, kinds)
 
 
 def write_flat_map(op: Op, function: Function, takes: ColumnShape) -> ColumnKernel:
@@ -572,9 +571,7 @@ def find_window(op: Op, takes: ColumnShape) -> ColumnWindow:
         case ("int",) if sizes == {int}:
             fits = True
         case ("float",):
-            steps = (window.time, window.time if window.every is None else window.every)
-            exact = window.time is None or all(map(is_exact_step, steps))
-            fits = exact and not sizes - {int, float}
+            fits = not sizes - {int, float}
         case ("datetime" | "date",):
             fits = window.time is not None and sizes == {dt.timedelta}
         case _:
@@ -582,4 +579,9 @@ def find_window(op: Op, takes: ColumnShape) -> ColumnWindow:
     if not fits:
         msg = f"has a window by {window.text}, which does not go with its type"
         raise NoColumnsError(msg)
+    if kinds == ("float",) and window.time is not None:
+        lengths = spans_of(window)("number") if window.clocked else lengths_of(window)
+        if not all(map(is_exact_step, lengths)):
+            msg = f"has a window by {window.text}, and floats round multiples of that"
+            raise NoColumnsError(msg)
     return ColumnWindow(window, place, kinds[0], kinds[0] if bounds else None)
