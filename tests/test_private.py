@@ -106,6 +106,24 @@ def test_everything_that_is_unpickled_or_executed_lies_there(shared, monkeypatch
     assert [own.name] == [path.name for path in shared.iterdir()]
 
 
+CLUSTERS = {
+    "standalone": {"SPARK_EXECUTOR_DIRS": "{0}:{1}"},
+    "YARN": {"CONTAINER_ID": "container_17", "LOCAL_DIRS": "{0},{1}"},
+}
+
+
+@pytest.mark.parametrize("names", CLUSTERS.values(), ids=CLUSTERS)
+def test_states_on_a_cluster_go_with_the_application(
+    names, shared, tmp_path, monkeypatch
+):
+    disks = [tmp_path / "disk0", tmp_path / "disk1"]
+    for name, value in names.items():
+        monkeypatch.setenv(name, value.format(*disks))
+
+    assert local_directory("1a2b").is_relative_to(disks[0])
+    assert [] == list(shared.iterdir())
+
+
 def test_the_settings_of_the_jvm_follow_no_link(shared, tmp_path):
     victim = tmp_path / "precious"
     victim.write_text("precious")

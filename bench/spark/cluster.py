@@ -26,8 +26,8 @@ class NoCluster(Exception):  # noqa: N818 - says what is missing
 def cluster(folder: Path, workers: int = 2, *, apart: bool = False) -> Iterator[str]:
     """Start a cluster from the PySpark installation, and give its URL.
 
-    Workers that are `apart` are like hosts: each has a temporary directory of its own,
-    `folder/tmpN`, and so states and shuffled rows of its own.
+    Workers that are `apart` are like hosts: each has an address of its own and a
+    temporary directory, `folder/tmpN`, and so states and shuffled rows of its own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = find_port()
@@ -46,12 +46,14 @@ def cluster(folder: Path, workers: int = 2, *, apart: bool = False) -> Iterator[
             own = folder / f"tmp{number}"
             own.mkdir(exist_ok=True)
             own_places = {"TMPDIR": str(own), "SPARK_LOCAL_DIRS": str(own)}
+            host = f"127.0.0.{2 + number}" if apart else HOST
             made = start_class(
                 folder,
                 f"worker{number}",
-                f"org.apache.spark.deploy.worker.Worker --host {HOST} --cores 1 "
+                f"org.apache.spark.deploy.worker.Worker --host {host} --cores 1 "
                 f"--memory 1g --webui-port {find_port()} "
                 f"--work-dir {folder / f'work{number}'} {url}",
+                host=host,
                 environment=own_places if apart else {},
             )
             started.append(made)

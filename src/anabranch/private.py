@@ -17,8 +17,9 @@ from anabranch.errors import EngineError
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def private_directory(*names: str) -> Path:
-    """Return a directory of this user in the temporary folder of this host.
+def private_directory(*names: str, within: str | None = None) -> Path:
+    """Return a directory of this user in the temporary folder of this host, or in
+    another one.
 
     All processes of the user on this host get the same one for the same names. It is
     created if missing. Raise an `EngineError` if another user could write to it.
@@ -27,7 +28,8 @@ def private_directory(*names: str) -> Path:
     >>> path.parts[-2:], oct(path.stat().st_mode & 0o777)
     (('kernels', '3.11'), '0o700')
     """
-    path = make_private(Path(tempfile.gettempdir()) / f"anabranch-{os.geteuid()}")
+    folder = Path(within or tempfile.gettempdir())
+    path = make_private(folder / f"anabranch-{os.geteuid()}")
     for name in names:
         path = make_private(path / name)
     return path

@@ -104,6 +104,7 @@ _SIGNS = (
     "ExecutorLostFailure",
     "FetchFailed",
     "MetadataFetchFailed",
+    "stage with indeterminate output was failed",  # after a fetch failure
     "Connection reset",
     "Broken pipe",
     "java.io.EOFException",
@@ -118,6 +119,8 @@ def is_loss(error: BaseException) -> bool:
     """Tell whether a Spark job ended because one of its processes did.
 
     >>> is_loss(RuntimeError("... ExecutorLostFailure (executor 1 exited) ..."))
+    True
+    >>> is_loss(RuntimeError("A shuffle map stage with indeterminate output was failed"))
     True
     >>> is_loss(RuntimeError("ZeroDivisionError"))
     False

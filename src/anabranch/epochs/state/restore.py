@@ -10,6 +10,7 @@ one, from this host.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,10 +67,25 @@ def name_states(identity: str, checkpoint: Location) -> str:
 def local_directory(states_name: str) -> Path:
     """Return where this host keeps its copy of a checkpoint's states.
 
-    The copy is not synced to disk, so it is valid only until the next boot.
+    The copy is not synced to disk, so it is valid only until the next boot. On a
+    cluster it is among the files of the Spark application, which the cluster removes
+    from all hosts that it had, also from those whose executors are gone.
     """
     boot = _BOOT.read_text().strip()[:8] if _BOOT.exists() else "0"
-    return private_directory("states", f"{states_name}-{boot}-{_LAYOUT}")
+    name = f"{states_name}-{boot}-{_LAYOUT}"
+    return private_directory("states", name, within=_find_application())
+
+
+def _find_application() -> str | None:
+    """Return the directory of the Spark application that this process works for.
+
+    Standalone clusters and YARN name it to executors; elsewhere it is None.
+    """
+    if "CONTAINER_ID" in os.environ:  # of YARN
+        found = os.environ.get("LOCAL_DIRS", "").split(",")
+    else:
+        found = os.environ.get("SPARK_EXECUTOR_DIRS", "").split(os.pathsep)
+    return found[0] or None
 
 
 BucketOf: TypeAlias = Callable[[Entry], int]  # the bucket of a state, of today's
