@@ -13,7 +13,6 @@ It reads 100,000 events of the benchmark's generator from the folder `nexmark` o
 real data, and events of a generator of our own where there is none.
 """
 
-import heapq
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -182,11 +181,13 @@ def open_house(path: Path | None = None) -> House:
         events.filter(lambda event, kind=kind: event.type == kind, name=f"is_{kind}")
         for kind in ("person", "auction", "bid")
     )
+    clocked = events.event_time("ts", late="error", name="clock")
+    about = clocked.filter(lambda event: event.type != "person", name="about")
     return House(
         persons.map(person, name="persons"),
         auctions.map(auction, name="auctions"),
         bids.map(bid, name="bids"),
-        events.apply(Closing, name="sold"),
+        about.key_by(auction_of).apply(Closing, type=Sold, name="sold"),
     )
 
 
@@ -236,47 +237,38 @@ def suggestion(person: Person, auction: Auction) -> Suggestion:
     return Suggestion(person.name, person.city, person.state, auction.auction)
 
 
-class Closing(ab.Operator):
-    """All open auctions and their best bids; gives those that are over, in order.
+def auction_of(event: Event) -> int | None:
+    """Return the auction that an event is about; None for a person."""
+    return event.id if event.type == "auction" else event.auction
 
-    An auction that is over is forgotten, so a late event cannot be counted any more.
+
+class Closing(ab.Operator):
+    """The bids of one auction; gives its best one when it is over.
+
+    An auction that is over is forgotten, so a bid for it is not counted any more.
     """
 
     def setup(self) -> None:
-        """Start without an auction."""
-        self.latest: int | None = None
-        self.ends: list[tuple[int, int]] = []
-        self.open: dict[int, Auction] = {}
-        self.best: dict[int, float] = {}
-        self.early: dict[int, float] = {}  # bids of this moment, before their auction
+        """Start without a bid."""
+        self.auction: Auction | None = None
+        self.bids: list[tuple[int, float]] = []
 
     def process(self, event: Event) -> Iterator[Sold]:
-        """Close what is over at the time of the event; then take the event in."""
-        check_order(self.latest, event)
-        if event.ts != self.latest:
-            self.latest = event.ts
-            self.early.clear()
-        while self.ends and self.ends[0][0] < event.ts:
-            yield from self.close(*heapq.heappop(self.ends))
+        """Keep a bid; one of the same moment may come before its auction."""
         if event.type == "auction":
-            self.open[event.id] = auction(event)
-            heapq.heappush(self.ends, (event.expires, event.id))
-            if event.id in self.early:
-                self.best[event.id] = self.early.pop(event.id)
-        elif event.type == "bid":
-            known = self.best if event.auction in self.open else self.early
-            known[event.auction] = max(known.get(event.auction, 0), event.price)
+            self.auction = auction(event)
+            self.wake_at(event.expires + 1)
+        else:
+            self.bids.append((event.ts, event.price))
+        return iter(())
 
-    def close(self, closed: int, number: int) -> Iterator[Sold]:
-        """Yield an auction that is over, if there was a bid."""
-        over, price = self.open.pop(number), self.best.pop(number, None)
-        if price is not None:
-            yield Sold(closed, number, over.seller, over.category, price)
-
-    def finish(self) -> Iterator[Sold]:
-        """Close everything."""
-        while self.ends:
-            yield from self.close(*heapq.heappop(self.ends))
+    def on_time(self, time: int) -> Iterator[Sold]:
+        """Yield the auction, if there was a bid in its time."""
+        over = self.auction
+        prices = [price for ts, price in self.bids if over.ts <= ts < time]
+        self.bids.clear()
+        if prices:
+            yield Sold(time - 1, over.auction, over.seller, over.category, max(prices))
 
 
 def q4(house: House | None = None) -> ab.Result:

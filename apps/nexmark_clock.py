@@ -13,7 +13,6 @@ real data, and events of a generator of our own where there is none.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -68,6 +67,23 @@ class Average(NamedTuple):
 
     of: int
     price: float
+
+
+class Counted(NamedTuple):
+    """The bids of an auction in a window that ends at ts: from when to when, how many."""
+
+    ts: int
+    first: int
+    last: int
+    auction: int
+    bids: int
+
+
+class Highest(NamedTuple):
+    """The highest bids of a bidder in a window that ends at ts."""
+
+    ts: int
+    bids: list[Event]
 
 
 class Hot(NamedTuple):
@@ -180,19 +196,31 @@ def average_so_far(
 
 
 def q5(house: House | None = None) -> ab.Result:
-    """Give the auctions with the most bids of ten seconds, every two seconds."""
-    windows = opened(house).bids.window(time="10 s", every="2 s")
-    hottest = windows.aggregate(most_bids, name="most_bids")
+    """Give the auctions with the most bids of ten seconds, every two seconds.
+
+    Counted by auction, then compared by window: both run in parallel.
+    """
+    windows = opened(house).bids.key_by("auction").window(time="10 s", every="2 s")
+    counted = windows.aggregate(
+        ts=ab.window_end(),
+        first=ab.min("ts"),
+        last=ab.max("ts"),
+        auction=ab.any("auction"),
+        bids=ab.count(),
+        into=Counted,
+        name="counted",
+    )
+    of_window = counted.key_by("ts").window(time="2 s")
+    hottest = of_window.aggregate(most_bids, name="most_bids")
     return hottest.flat_map(lambda found: found, type=Hot).to_list(name="q5")
 
 
-def most_bids(bids: list[Event]) -> list[Hot]:
-    """Return the auctions with the most bids, by number."""
-    counts = Counter(bid.auction for bid in bids)
-    most = max(counts.values())
-    hot = [auction for auction in sorted(counts) if counts[auction] == most]
-    times = [bid.ts for bid in bids]
-    return [Hot(min(times), max(times), auction, most) for auction in hot]
+def most_bids(counts: list[Counted]) -> list[Hot]:
+    """Return the auctions with the most bids of a window, by number."""
+    first, last = min(one.first for one in counts), max(one.last for one in counts)
+    most = max(one.bids for one in counts)
+    hot = sorted(one.auction for one in counts if one.bids == most)
+    return [Hot(first, last, auction, most) for auction in hot]
 
 
 def q6(house: House | None = None) -> ab.Result:
@@ -207,14 +235,22 @@ def q6(house: House | None = None) -> ab.Result:
 
 
 def q7(house: House | None = None) -> ab.Result:
-    """Give the bids with the highest price of every ten seconds, by their time."""
-    windows = opened(house).bids.window(time="10 s")
-    highest = windows.aggregate(highest_bids, name="highest")
+    """Give the bids with the highest price of every ten seconds, by their time.
+
+    The highest of each bidder, then of all: both run in parallel.
+    """
+    windows = opened(house).bids.key_by("bidder").window(time="10 s")
+    own = windows.aggregate(
+        ts=ab.window_end(), bids=ab.highest("price"), into=Highest, name="own"
+    )
+    of_window = own.key_by("ts").window(time="10 s")
+    highest = of_window.aggregate(highest_bids, name="highest")
     return highest.flat_map(lambda found: found, type=Event).to_list(name="q7")
 
 
-def highest_bids(bids: list[Event]) -> list[Event]:
-    """Return the bids with the highest price."""
+def highest_bids(own: list[Highest]) -> list[Event]:
+    """Return the bids with the highest price of a window."""
+    bids = [bid for one in own for bid in one.bids]
     price = max(bid.price for bid in bids)
     return sorted(bid for bid in bids if bid.price == price)
 
