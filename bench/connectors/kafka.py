@@ -11,8 +11,9 @@ is checked too. Target: 3 times as fast.
 
 The jars of Spark's connector are those of a folder that ANABRANCH_SPARK_KAFKA names
 (spark-sql-kafka-0-10, spark-token-provider-kafka-0-10, kafka-clients, commons-pool2), or
-else fetched by Spark from Maven Central. There is no connector of Spark 4.3 there yet, so
-it is that of 4.2; it runs with 4.3.
+else fetched from Maven Central by the Ivy of PySpark, one by one: not every mirror has
+the token provider of each version. There is no connector of Spark 4.3 there yet, so it is
+that of 4.2; it runs with 4.3.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
 import tempfile
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
 import confluent_kafka
+import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
 
@@ -41,7 +44,12 @@ from tests.connectors.broker import KafkaServer, find_kafka
 
 AT_LEAST = 3.0
 PARTITIONS = 2
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"  # none of 4.3 is out
+CONNECTOR = (  # none of 4.3 is out
+    "org.apache.spark spark-sql-kafka-0-10_2.13 4.2.0",
+    "org.apache.spark spark-token-provider-kafka-0-10_2.13 4.0.0",  # the last one found
+    "org.apache.kafka kafka-clients 3.9.2",
+    "org.apache.commons commons-pool2 2.13.1",
+)
 
 
 def main() -> None:
@@ -55,8 +63,8 @@ def main() -> None:
     root = (str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", ""))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, root))  # of all workers
     os.environ["PYTHONWARNINGS"] = "ignore::FutureWarning"  # of PySpark about pandas
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{name_jars()} pyspark-shell"
     folder = Path(tempfile.mkdtemp(prefix="anabranch-kafka-"))
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {find_jars(folder)} pyspark-shell"
     (folder / "broker").mkdir()
     broker = KafkaServer(folder / "broker")
     try:
@@ -66,12 +74,26 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def name_jars() -> str:
-    """Return the options of Spark for its Kafka connector."""
-    named = os.environ.get("ANABRANCH_SPARK_KAFKA")
-    if named is None:
-        return f"--packages {CONNECTOR}"
-    return f"--jars {','.join(map(str, sorted(Path(named).glob('*.jar'))))}"
+def find_jars(folder: Path) -> str:
+    """Return the jars of Spark's Kafka connector; fetch them if none are named."""
+    named = os.environ.get("ANABRANCH_SPARK_KAFKA", str(folder / "jars"))
+    if "ANABRANCH_SPARK_KAFKA" not in os.environ:
+        for jar in CONNECTOR:
+            fetch(jar.split(), folder / "ivy", named)
+    found = sorted(map(str, Path(named).glob("*.jar")))
+    if len(found) < len(CONNECTOR):
+        msg = f"the connector of Spark must have {len(CONNECTOR)} jars; found: {found}"
+        raise SystemExit(msg)
+    return ",".join(found)
+
+
+def fetch(jar: list[str], cache: Path, folder: str) -> None:
+    """Fetch a jar without those that it names."""
+    (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
+    command = ["java", "-jar", str(ivy), "-cache", str(cache), "-warn", "-notransitive"]
+    command += ["-confs", "default", "-types", "jar", "-dependency", *jar]
+    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+    subprocess.run(command, check=False)  # it says itself what is missing
 
 
 def compare(broker: KafkaServer, folder: Path, rows: int, runs: int) -> None:
