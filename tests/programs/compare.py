@@ -20,17 +20,22 @@ that differs is printed with its seed; the exit status is 1 if there is any.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
 import anabranch as ab
+from anabranch import job
+from anabranch.compiler.compile import Compilation
+from anabranch.compiler.options import Rules
 from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.session import open_session
 from anabranch.language.drafts import Result, build_graph
@@ -129,6 +134,23 @@ def run_resumed(
     return [one + two for one, two in zip(early, rest, strict=True)]
 
 
+@contextlib.contextmanager
+def compile_once() -> Iterator[None]:
+    """Compile a program once for all its runs: the degree is no part of its plan."""
+    made: dict[tuple[int, ...], Compilation] = {}
+    compile_with = job.compile_with
+
+    def recall(rules: Rules, sinks: Sequence[Result], *others: Any) -> Compilation:
+        known = tuple(map(id, sinks))
+        if known not in made:
+            made[known] = compile_with(rules, sinks, *others)
+        return made[known]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "compile_with", recall)
+        yield
+
+
 def compare(engine: str, seed: int, of: str = "graphs", one: bool = False) -> list[str]:
     """Return how an engine differs from the sequential one on the program of a seed."""
     found = []
@@ -137,19 +159,28 @@ def compare(engine: str, seed: int, of: str = "graphs", one: bool = False) -> li
         wanted = run_sequential(generated)
     except Exception:  # noqa: BLE001 - a program that is no good
         return [f"seed {seed}, sequential\n{traceback.format_exc()}\n{generated}"]
-    for name, run in runs_of(engine, seed, one, generated):
-        why = ""
-        try:
-            given = run(generated.build())
-        except Exception:  # noqa: BLE001 - whatever it is, it is a difference
-            why = traceback.format_exc()
-        else:
-            for number, (left, right) in enumerate(zip(wanted, given, strict=True)):
-                difference = first_difference(left, right)
-                why += f"sinks[{number}]: {difference}\n" if difference else ""
-        if why:
-            found.append(f"seed {seed}, {name}\n{why}\n{generated}")
+    sinks = generated.build()
+    with compile_once():
+        for name, run in runs_of(engine, seed, one, generated):
+            why = find_difference(wanted, sinks, run)
+            if why:
+                found.append(f"seed {seed}, {name}\n{why}\n{generated}")
     return found
+
+
+def find_difference(wanted: list[list[object]], sinks: list[Result], run: Run) -> str:
+    """Return how the lists that a run gives differ from those that it should give."""
+    for sink in sinks:
+        sink.items.clear()
+    try:
+        given = run(sinks)
+    except Exception:  # noqa: BLE001 - whatever it is, it is a difference
+        return traceback.format_exc()
+    why = ""
+    for number, (left, right) in enumerate(zip(wanted, given, strict=True)):
+        difference = first_difference(left, right)
+        why += f"sinks[{number}]: {difference}\n" if difference else ""
+    return why
 
 
 def tell(text: str) -> None:

@@ -22,9 +22,9 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from operator import length_hint
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -62,6 +62,25 @@ def operator_at(frame: FrameType) -> str | None:
     """Return the operator of a frame, if its code is generated."""
     program = _programs.get(frame.f_code.co_filename)
     return None if program is None else program.operator_at(frame)
+
+
+@lru_cache(maxsize=256)
+def compile_text(source: str) -> CodeType:
+    """Return the code of a text; all replicas of an element have the same."""
+    return compile(source, "<anabranch>", "exec")
+
+
+def rename(code: CodeType, filename: str) -> CodeType:
+    """Return code, and all code in it, under the name of another file.
+
+    >>> rename(compile("lambda: 1", "one", "eval"), "two").co_consts[0].co_filename
+    'two'
+    """
+    inner = (
+        rename(one, filename) if isinstance(one, CodeType) else one
+        for one in code.co_consts
+    )
+    return code.replace(co_filename=filename, co_consts=tuple(inner))
 
 
 def describe_position(place: int | None) -> str:
@@ -305,7 +324,7 @@ class Program:
         lines = source.splitlines(keepends=True)
         linecache.cache[self.filename] = (len(source), None, lines, self.filename)
         names: dict[str, Any] = {}
-        exec(compile(source, self.filename, "exec"), names)  # noqa: S102 - our own text
+        exec(rename(compile_text(source), self.filename), names)  # noqa: S102 - our own
         bindings = self._bindings(self._kernels)
         made: Callable[..., None] = names["make"](bindings, self._counts)
         return made

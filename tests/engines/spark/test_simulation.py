@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
-import functools
 import gc
 import os
 import random
@@ -50,7 +49,6 @@ from anabranch.epochs.faults import IN_DELIVERY, IN_WORKERS
 from anabranch.epochs.state.store import close_buckets
 from anabranch.errors import AnabranchError, FencedError
 from anabranch.operators.sinks import WriteFiles
-from anabranch.runtime import program
 from anabranch.runtime.ambient import AmbientSettings
 from tests import needs
 from tests.connectors.own import Ledger
@@ -289,7 +287,6 @@ def hurry():
     """Do once what is the same in each run of this program, and is not under test."""
     made: dict[object, object] = {}
     compile_with = job.compile_with
-    compile_text = functools.cache(compile)
 
     def compile_once(rules, sinks, on, on_error):
         files = [sink.draft.kind for sink in sinks]
@@ -300,7 +297,6 @@ def hurry():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job, "compile_with", compile_once)
-        patch.setattr(program, "compile", compile_text, raising=False)
         patch.setattr(AmbientSettings, "in_force", lambda _: contextlib.nullcontext())
         for module in (ship, pickle):
             patch.setattr(module, "not_importable", tuple)

@@ -259,7 +259,7 @@ class Epochs:
                 if described is not None:
                     raise described from None
                 raise
-        if self._residence.stays:
+        if self._residence.stays and not self.exactly:  # a set degree needs no choice
             self.costs = self._measure_costs()
             self._last_division = None
 
