@@ -31,7 +31,7 @@ from anabranch.engines.engine import (
     Running,
     Status,
 )
-from anabranch.epochs.checkpoint.region_kind import has_chains
+from anabranch.epochs.checkpoint.region_kind import find_whole_rounds, has_chains
 from anabranch.errors import ArgumentError, EngineError, PlanError
 from anabranch.export.families import Family, list_families
 from anabranch.export.targets import Exporter, open_exporter
@@ -310,8 +310,7 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
     """Start a program with checked options."""
     options = chosen.for_engine()
     kept = options.checkpoint
-    rules = Rules(chains=kept is not None and has_chains(kept))
-    compilation = compile_with(rules, sinks, chosen.on, options.on_error)
+    compilation = compile_with(rules_for(kept), sinks, chosen.on, options.on_error)
     refuse_lost_letters(compilation.graph, options.on_error)
     engine = engine_named("sequential" if compilation.plan.one_thread else chosen.on)
     refuse_one_thread(compilation, options)
@@ -361,6 +360,15 @@ def start_with(chosen: RunOptions, sinks: Sequence[Result]) -> Job:
         log(_LOGGER, logging.INFO, "metrics", address=exporter.address)
         exporter.begin(partial(collect_families, job, options.journal))
     return job
+
+
+def rules_for(checkpoint: str | None) -> Rules:
+    """Return the rules that make the plan fit the states of a checkpoint, if there is one."""
+    if checkpoint is None:
+        return Rules()
+    return Rules(
+        chains=has_chains(checkpoint), whole_rounds=find_whole_rounds(checkpoint)
+    )
 
 
 def notify_all(live: Live | None, exporter: Exporter | None) -> OnEpoch:

@@ -293,7 +293,19 @@ def split_join_step(w: Writer) -> None:
 
 
 def iterate_step(w: Writer) -> None:
+    _iterate(w, w.pick())
+
+
+def rounds_step(w: Writer) -> None:
+    """Rounds at punctuations, behind which streams may part and meet."""
     var = w.pick()
+    when = w.rng.choice(("is_rare", "outside", "is_even"))
+    between = w.rng.choice(("", "", ".map(bump)", ".filter(outside)"))
+    marked = f"{var.name}.punctuate({when}){between}"
+    _iterate(w, replace(var, name=marked, punctuated=True))
+
+
+def _iterate(w: Writer, var: Var) -> None:
     body = w.rng.choice(("bump_body", "thin_body", "diamond_body", "window_body"))
     rounds = w.rng.choice((1, 2, 3))
     if body == "diamond_body" and var.items * 2**rounds > MOST_WINDOWS:
@@ -376,6 +388,7 @@ PARTING = {  # only in programs that part and meet
     "totals": (totals_step, 3),
     "meeting": (meeting_step, 4),
     "pairs": (pairs_step, 4),
+    "rounds": (rounds_step, 3),
 }
 GRAPHS = {  # weights of the steps of programs that part and meet all the time
     "map": 4,
@@ -396,4 +409,5 @@ GRAPHS = {  # weights of the steps of programs that part and meet all the time
     "iterate": 2,
     "meeting": 4,
     "pairs": 4,
+    "rounds": 3,
 }

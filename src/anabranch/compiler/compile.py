@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.compiler.explain import explain
+from anabranch.compiler.fusion import find_fused_sets
 from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.one_thread import find_changed_items
 from anabranch.compiler.options import Rules, Target
-from anabranch.graph.graph import Graph
-from anabranch.graph.kind import Evidence, Traits
-from anabranch.operators.iterate import Iterate
+from anabranch.graph.graph import Graph, Op
+from anabranch.graph.kind import Evidence, Traits, why
+from anabranch.operators.iterate import Iterate, gather_windows
 from anabranch.operators.sources import Given
 from anabranch.plan.draw import draw_svg
 from anabranch.plan.json import to_dict
@@ -123,6 +124,8 @@ def compile_graph(
         given = [op.name for op in graph.sources if isinstance(op.kind, Given)]
         traits |= {n: replace(traits[n], in_parallel=False) for n in given}
     graph = _with_copies(graph, traits)
+    if target.batched and not rules.chains:
+        graph, traits = _divide_rounds(graph, traits, rules)
     plan = make_plan(graph, traits, target, rules, sharing)
     if target.rounds and not plan.one_thread:
         plan = replace(plan, bodies=_plan_bodies(graph, traits, target, rules))
@@ -142,6 +145,52 @@ def _with_copies(graph: Graph, traits: Mapping[str, Traits]) -> Graph:
         ops.append(op if same else replace(op, kind=kind, copied=copied))
     same = all(old is new for old, new in zip(graph, ops, strict=True))
     return graph if same else Graph(tuple(ops))
+
+
+def _divide_rounds(
+    graph: Graph, traits: Mapping[str, Traits], rules: Rules
+) -> tuple[Graph, Mapping[str, Traits]]:
+    """Return a program whose windows are gathered before their rounds run.
+
+    So replicas run the rounds of several windows of an epoch. Without punctuations there
+    is one window, whose rounds begin when the stream ends.
+    """
+    fused = find_fused_sets(graph)
+    marked: set[str] = set()
+    ops: list[Op] = []
+    known = dict(traits)
+    for op in graph:
+        punctuation = traits[op.name].punctuation
+        enters = not marked.isdisjoint(graph.producers(op.name))
+        if punctuation == "generating" or (punctuation == "preserving" and enters):
+            marked.add(op.name)
+        if (
+            enters
+            and isinstance(op.kind, Iterate)
+            and not op.kind.gathered
+            and not traits[op.name].effects
+            and op.name not in fused
+            and op.name not in rules.whole_rounds
+        ):
+            first, rounds = gather_windows(op, _name_windows(graph, op))
+            text = "the rounds of a window need no other window"
+            evidence = (why(rounds, "state", text), *traits[op.name].evidence[1:])
+            known[op.name] = replace(
+                traits[op.name], state="stateless", evidence=evidence
+            )
+            known[first.name] = first.kind.traits(first)
+            ops += [first, rounds]
+        else:
+            ops.append(op)
+    return (graph, traits) if len(ops) == len(graph.ops) else (Graph(tuple(ops)), known)
+
+
+def _name_windows(graph: Graph, op: Op) -> str:
+    """Return a new name for the operator that gathers the windows of another."""
+    name = f"{op.name}.windows"
+    while name in graph:
+        name += "_"
+    return name
 
 
 def _plan_bodies(

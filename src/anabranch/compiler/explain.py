@@ -201,7 +201,13 @@ def _quote_line(reason: Reason | None) -> Iterator[str]:
 
 
 def _rounds(plan: Plan) -> Iterator[str]:
+    in_regions = {name for region in plan.regions for name in region.operators}
     for body in plan.bodies:
+        when = "in each round"
+        if body.operator in in_regions:
+            text = "each replica runs the rounds of whole windows"
+            yield _wrap(f"{body.operator}: {text}", "    ", 4)
+            when += " of the window that the end closes"
         for region in body.plan.regions:
             first = body.plan.operators[0].name  # where items come in
             inner = [name for name in region.operators if name != first]
@@ -210,7 +216,7 @@ def _rounds(plan: Plan) -> Iterator[str]:
             key = f" by {', '.join(region.key)}" if region.key else ""
             verb = "runs" if len(inner) == 1 else "run"
             text = f"{body.operator}: {', '.join(inner)} of its body {verb} in parallel{key}"
-            yield _wrap(f"{text}, in each round", "    ", 4)
+            yield _wrap(f"{text}, {when}", "    ", 4)
         for one in body.plan.sequential:
             if one.operator in (
                 body.plan.operators[0].name,

@@ -44,7 +44,11 @@ class Rules:
     The paper on safe data parallelism gives a region one input and one output stream.
     Positions give the order at any fan-in, so regions are graphs here unless they must
     be `chains`.
+
+    The operators in `whole_rounds` gather their windows and run the rounds in one place,
+    as in the checkpoint of an earlier release.
     """
 
     dynamic_inside_static: bool = True
     chains: bool = False
+    whole_rounds: frozenset[str] = frozenset()

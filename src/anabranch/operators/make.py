@@ -9,7 +9,14 @@ from anabranch.operators.blocks import Block, BlockKernel, Collect, Deal, DealKe
 from anabranch.operators.clock import EventTime, EventTimeKernel
 from anabranch.operators.custom import Apply, ApplyKernel, Scan, ScanKernel
 from anabranch.operators.fan_in import BarrierKernel, CollectKernel, MergeKernel
-from anabranch.operators.iterate import Iterate, IterateKernel, RunBody
+from anabranch.operators.iterate import (
+    Gather,
+    GatherKernel,
+    Iterate,
+    IterateKernel,
+    RoundsKernel,
+    RunBody,
+)
 from anabranch.operators.join import Join, JoinKernel, Lookup, LookupKernel
 from anabranch.operators.kernel import Kernel
 from anabranch.operators.lifted import Lifted, LiftedKernel
@@ -76,6 +83,10 @@ def make_kernel(op: Op, run_body: RunBody) -> Kernel:  # noqa: C901, PLR0911, PL
             return LiftedKernel(
                 kind, make_kernel(replace(op, kind=kind.kind), run_body)
             )
+        case Gather():
+            return GatherKernel()
+        case Iterate(gathered=True) as kind:
+            return RoundsKernel(kind, kind.run or run_body)
         case Iterate() as kind:
             return IterateKernel(kind, kind.run or run_body)
     msg = f"no kernel for {op.kind!r}"

@@ -34,7 +34,8 @@ from anabranch.graph.paths import path_advice, plain_path, why_not_path
 from anabranch.graph.site import Site
 from anabranch.logs import log, logger_of
 from anabranch.operators.custom import Apply
-from anabranch.operators.stateless import FlatMap, describe_function
+from anabranch.operators.iterate import GatheredItems
+from anabranch.operators.stateless import WINDOW, FlatMap, describe_function
 
 _LOGGER = logger_of("runtime")
 END = "the end of the stream"
@@ -244,8 +245,13 @@ def failure_of(
     """Return the failure of an operator on an item.
 
     An engine failure, such as an unreadable state, is not the item's fault: it is
-    raised, and stops the job whatever `on_error` says.
+    raised, and stops the job whatever `on_error` says. A gathered window fails where it
+    was closed.
     """
+    if isinstance(item, GatheredItems):
+        if item.at_end:
+            return failure_at_end(op, (), error)
+        item = WINDOW
     raise_own(error)
     error = explain_outputs(op, explain_key(op, item, error))
     failure = Failure(op.name, op.site, item, where, error, place=place)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 
 import pytest
 
 import anabranch as ab
+from anabranch import job
 from anabranch.engines.spark import rounds
 from anabranch.engines.spark.loop import Epochs
 from anabranch.errors import OperatorError
@@ -15,6 +17,8 @@ from tests import needs
 from tests.engines.local.test_rounds import BODIES, halve, of_stream
 from tests.engines.spark.imitation import Cluster, Killed, imitated
 from tests.engines.spark.test_clocks import undisturbed
+from tests.programs.compare import run_imitated, run_on, run_resumed
+from tests.programs.functions import Event, events, is_rare, sum_block
 
 
 @pytest.fixture
@@ -152,3 +156,111 @@ def test_explain_names_what_is_parallel_in_a_round():
     text = ab.explain(stream.to_list(), on="spark")
 
     assert "iterate: map of its body runs in parallel, in each round" in text
+
+
+# ---------------------------------------------------------------- windows side by side
+
+
+def of_windows(body, **options):
+    marked = ab.from_iterable(events(3, 90), Event).punctuate(is_rare)
+    return marked.iterate(body, rounds=2, **options)
+
+
+@pytest.mark.spark
+def test_the_rounds_of_windows_run_in_several_processes():
+    pairs = ab.from_iterable([(n, 0) for n in range(60)])
+    marked = pairs.punctuate(lambda pair: pair[0] % 5 == 0)
+    out = marked.iterate(lambda s: s.map(by_process), rounds=2).to_list()
+
+    ab.run(out, on="spark", degree=2, verify="off")
+
+    assert list(range(60)) == [number for number, _ in out.items]
+    windows = [{process for _, process in out.items[1:][at : at + 5]} for at in (0, 40)]
+    assert [1, 1] == list(map(len, windows))
+    assert windows[0] != windows[1]
+
+
+def test_the_rounds_of_windows_are_in_a_region():
+    made = ab.compile(of_windows(BODIES["a map"]).to_list(), on="spark")
+
+    assert ("iterate",) in [region.operators for region in made.plan.regions]
+    assert ["iterate.windows", "to_list"] == [s.operator for s in made.plan.sequential]
+    text = made.explain()
+    assert "iterate: each replica runs the rounds of whole windows" in text
+    assert "in each round of the window that the end closes" in " ".join(text.split())
+
+
+def test_rounds_with_effects_stay_with_the_items_of_their_windows():
+    asked = []
+    out = of_windows(BODIES["a map"], until=asked.append)
+
+    made = ab.compile(out.to_list(), on="spark")
+
+    assert "iterate.windows" not in made.graph.names
+
+
+def test_a_name_that_the_user_has_given_is_left_to_the_user():
+    out = of_windows(BODIES["a map"]).map(abs, name="iterate.windows").to_list()
+
+    assert "iterate.windows_" in ab.compile(out, on="spark").graph.names
+
+
+@pytest.mark.parametrize("epoch_items", needs.quick(1, [7, 1, 50]))
+@pytest.mark.parametrize("body", needs.quick(1, list(BODIES.values())))
+def test_a_job_that_resumes_between_windows_gives_what_one_thread_gives(
+    body, epoch_items
+):
+    one, two, expected = (of_windows(body).to_list() for _ in range(3))
+    ab.run(expected, on="sequential")
+
+    (given,) = run_resumed([one], [two], on="spark", degree=2, epoch_items=epoch_items)
+
+    assert expected.items == given
+
+
+def test_blocks_behind_rounds_do_not_count_punctuations():
+    expected, out = (
+        of_windows(BODIES["a map"]).block(sum_block, pop=2, push=1).to_list()
+        for _ in range(2)
+    )
+    ab.run(expected, on="sequential")
+
+    assert [expected.items] == run_imitated([out], on="spark", degree=2, epoch_items=7)
+
+
+@pytest.mark.parametrize("until", [None, lambda items: items[0] / 0 > 1])
+def test_the_failures_of_windows_are_those_of_one_thread(until):
+    def find_failures(run, **options):
+        numbers = ab.from_iterable([n * 7 % 23 for n in range(41)], int)
+        marked = numbers.punctuate(lambda n: n % 5 == 0)
+        body = lambda s: s.map(lambda n: n // (n - 7))
+        out = marked.iterate(body, rounds=1, until=until, name="rounds").to_list()
+        lost = []
+        run([out], on_error=ab.dead_letter(lost.append), **options)
+        found = [(one.operator, one.item, one.where, one.has_item) for one in lost]
+        return out.items, found
+
+    expected = find_failures(run_on, on="sequential")
+
+    assert expected == find_failures(run_imitated, on="spark", degree=2)
+    assert expected[1]
+
+
+def test_a_job_goes_on_with_the_windows_of_an_earlier_release(monkeypatch):
+    one, two, expected = (of_windows(BODIES["a map"]).to_list() for _ in range(3))
+    ab.run(expected, on="sequential")
+    plans = []
+    compile_with = job.compile_with
+
+    def compile_as_before(rules, *others):
+        if not plans:
+            rules = replace(rules, whole_rounds=frozenset({"iterate"}))
+        plans.append(compile_with(rules, *others))
+        return plans[-1]
+
+    monkeypatch.setattr(job, "compile_with", compile_as_before)
+
+    (given,) = run_resumed([one], [two], on="spark", degree=2, epoch_items=7)
+
+    assert expected.items == given
+    assert [False, False] == ["iterate.windows" in made.graph.names for made in plans]

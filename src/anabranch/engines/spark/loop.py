@@ -81,12 +81,19 @@ from anabranch.runtime.positions import END
 from anabranch.runtime.verify.verifier import Refutation, Verifier
 
 Tell = Callable[[str, str, str], object]  # what is done, why, and the effect
-RunRounds = Callable[[list[Any]], list[Any]]  # from the items of a window
 
 MOST_KEYS = 1 << 20  # whose last outputs the driver takes at a time
 NONE = range(0)  # levels of the stage behind the last
 COST_RUNS = 3  # the fastest counts
 LEAST_S = 0.0002  # cost of a stage or a task
+
+
+@dataclass(frozen=True)
+class SharedRounds:
+    """The rounds of an operator that tasks share, from the items of a window."""
+
+    operator: str
+    run: Callable[[list[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -173,9 +180,7 @@ class Epochs:
         self._row_work: Work = NOT_KNOWN  # of a row, as it was
         self._key_tables = KeyTables(self._layout)
         self.tell: Tell = lambda *_: None  # is told about keys that move, and why
-        self.rounds: Mapping[
-            str, RunRounds
-        ] = {}  # of operators whose rounds tasks share
+        self.rounds: Mapping[str, SharedRounds] = {}  # by the operator that holds items
 
     @cached_property
     def session(self) -> SparkSession:
@@ -483,9 +488,10 @@ class Epochs:
                     continue
                 answers = found
             reports = answers.pop(name)
+            giver = name
             if name in self.rounds:
-                reports = self._run_rounds(name, reports)
-            given = self._give_last_outputs(name, reports, go_on)
+                giver, reports = self._run_rounds(name, reports)
+            given = self._give_last_outputs(name, reports, go_on, giver)
             if given is None:
                 return False
             if given:
@@ -498,10 +504,11 @@ class Epochs:
         return True
 
     def _give_last_outputs(
-        self, name: str, reports: list[Report], go_on: Callable[[], bool]
+        self, name: str, reports: list[Report], go_on: Callable[[], bool], giver: str
     ) -> bool | None:
         """Run an operator's last outputs through the rest; return whether it has any.
 
+        They are those of `giver`: of the operator itself, or of rounds behind it.
         Where it has many keys, that takes several epochs, each for a span of the keys in
         the order of their ranks. None if it was stopped on the way.
         """
@@ -513,10 +520,10 @@ class Epochs:
             )
             if until is None and bound is None:
                 self._finishing = None
-                return self._inject(name, reports) or given
+                return self._inject(name, reports, giver) or given
             if until is not None:
                 self._finishing = name, until.hex()
-                given |= self._inject(name, reports)
+                given |= self._inject(name, reports, giver)
                 if not go_on():
                     return None
             until, reports = self._ask_span(name, bound)
@@ -573,10 +580,11 @@ class Epochs:
         )
         return True
 
-    def _run_rounds(self, name: str, reports: list[Report]) -> list[Report]:
-        """Return reports in which rounds replace the items that an operator holds.
+    def _run_rounds(self, name: str, reports: list[Report]) -> tuple[str, list[Report]]:
+        """Return reports in which rounds replace the items that an operator holds, and
+        the operator whose outputs these are.
 
-        If something fails, the task of the operator runs them, as one thread would.
+        If something fails, tasks of the operator run them, as one thread would.
         """
         items = [
             item
@@ -585,17 +593,18 @@ class Epochs:
             for item in held
         ]
         if not items:
-            return []
+            return name, []
         self._residence.leave()  # the rounds need its slots
+        shared = self.rounds[name]
         try:
-            outputs = self.rounds[name](items)
+            outputs = shared.run(items)
         except RefutedError:
             raise
         except Exception:
             if self._tasks.cancelled:
                 raise
-            return (self._ask([name], held=False) or {})[name]
-        return [replace(reports[0], finished={name: [(b"", outputs)]})]
+            return name, (self._ask([name], held=False) or {})[name]
+        return shared.operator, [replace(reports[0], finished={name: [(b"", outputs)]})]
 
     def _ask(
         self,
@@ -638,10 +647,10 @@ class Epochs:
             for name in names
         }
 
-    def _inject(self, name: str, reports: list[Report]) -> bool:
+    def _inject(self, name: str, reports: list[Report], giver: str) -> bool:
         """Run an operator's last outputs through the rest; tell whether there were any.
 
-        They are numbered in order, over all its replicas.
+        They are numbered in order, over all its replicas, and leave from `giver`.
         """
         found = [
             (order, report.channel, outputs)
@@ -657,11 +666,11 @@ class Epochs:
             for output in outputs:
                 placed.setdefault(channel, []).append((number, output))
                 number += 1
-        unit = self._layout.unit_of[name].number
+        unit = self._layout.unit_of[giver].number
         positions = self._layout.positions
         filled = [
-            b"" if place in positions.turns[name] else 0
-            for place in range(1, positions.after[name])
+            b"" if place in positions.turns[giver] else 0
+            for place in range(1, positions.after[giver])
         ]
         shares = {}
         for channel, some in placed.items():
@@ -671,7 +680,8 @@ class Epochs:
             injected = self.runner.pickler.dumps((items, columns))
             shares[unit, channel] = Share(injected=injected)
         self._ended = number
-        self._through(shares, range(first, number), after=name, asked=reports)
+        inject = InjectOutputs(giver, range(first, number), self._begun)
+        self._through(shares, inject.rows, inject=inject, after=name, asked=reports)
         return True
 
     def ask_state(self, name: str) -> Any:
@@ -731,22 +741,21 @@ class Epochs:
         rows: range,
         *,
         after: str | None = None,
+        inject: InjectOutputs | None = None,
         asked: Sequence[Report] = (),
         flight: Flight | None = None,
     ) -> None:
         """Run an epoch through all levels, and commit it.
 
-        One that is in `flight` is only awaited, unless it fails.
+        One that is in `flight` is only awaited, unless it fails. `after` is the operator
+        that has finished, if its last outputs are to `inject`.
         """
         tried: list[EpochTask] = []
 
         def go(until: tuple[int, ...] | None = None) -> list[Row]:
             self._flights.clear()  # they follow another try
-            task = self._task(
-                ProcessRows(rows, self._begun, self._cuts(), until)
-                if after is None
-                else InjectOutputs(after, rows, self._begun)
-            )
+            process = ProcessRows(rows, self._begun, self._cuts(), until)
+            task = self._task(inject or process)
             tried.append(self._prepare(task))
             return self._levels(tried[-1], shares)
 

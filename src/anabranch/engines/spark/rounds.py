@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.body import BodyRunner, feed_body
 from anabranch.engines.spark.hosts import find_hosts, find_stored
-from anabranch.engines.spark.loop import Epochs, RunRounds
+from anabranch.engines.spark.loop import Epochs, SharedRounds
 from anabranch.engines.spark.workers import JobLabels, Tasks
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Committer
@@ -120,12 +120,12 @@ def share_rounds(
     plan: Plan,
     labels: JobLabels,
     degree: int | None,
-) -> dict[str, RunRounds]:
-    """Return how the rounds of each operator run on all replicas, where possible.
+) -> dict[str, SharedRounds]:
+    """Return how rounds run on all replicas, by the operator that holds their items.
 
     On several hosts the states of a body would have to move in the middle of a round.
     """
-    found: dict[str, RunRounds] = {}
+    found: dict[str, SharedRounds] = {}
     several = len(find_hosts(spark)) > 1
     for body in plan.bodies:
         kind = spec.layout.graph[body.operator].kind
@@ -133,5 +133,8 @@ def share_rounds(
         if degree != 1 and not spec.layout.unit_of[body.operator].in_driver:
             rounds = SparkRounds(spark, spec, kind, body.plan, labels, degree=degree)
             if not (several and find_stored(rounds.layout)):
-                found[body.operator] = rounds
+                holder = body.operator
+                if kind.gathered:
+                    (holder,) = spec.layout.graph.producers(holder)
+                found[holder] = SharedRounds(body.operator, rounds)
     return found
