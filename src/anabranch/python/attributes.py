@@ -43,6 +43,8 @@ from anabranch.python.objects import (
     is_users_class,
     is_users_code,
     is_users_descriptor,
+    is_users_method,
+    makes_instances,
 )
 from anabranch.python.reach import (
     escape,
@@ -342,6 +344,8 @@ def _inherit(run: AbstractInterpreter, entry: Entry, owner: Root, here: Here) ->
     raw = entry.raw
     if raw is MISSING:
         return note_unknown(run, f"{here.text} is not defined", here)
+    if makes_instances(raw):
+        return frozenset([Existing(raw, here.text)])
     if any(raw is each for each in vars(Operator).values()) or _is_harmless(raw):
         return frozenset([Existing(Operator.setup, here.text)])
     if isinstance(raw, types.FunctionType) and is_users_code(raw.__code__):
@@ -354,6 +358,10 @@ def _inherit(run: AbstractInterpreter, entry: Entry, owner: Root, here: Here) ->
 def _read_of_any(run: AbstractInterpreter, root: Root, name: str, here: Here) -> Value:
     if name == "__class__":
         return frozenset([SharedPart("a class")])
+    if name == "__new__" and isinstance(root, Existing):
+        made_by = getattr(root.obj, "__new__", None)
+        if isinstance(root.obj, type) and makes_instances(made_by):
+            return frozenset([Existing(made_by, here.text)])
     if name in ("__name__", "__qualname__", "__doc__"):
         return PLAIN
     if name == "__dict__" and isinstance(root, Fresh | InputPart):
@@ -716,7 +724,7 @@ def change_in_place(
             continue
         classes = classes_of(root, run.universe) or ()
         if classes and all(_is_without(each, name) for each in classes):
-            continue
+            continue  # or run_special has run it
         if not isinstance(root, Plain):
             stored = look_inside(run, other) | other
             _change_one(run, root, stored, here, ELEMENTS)
@@ -725,7 +733,10 @@ def change_in_place(
 
 
 def _is_without(cls: type, name: str) -> bool:
-    return is_users_class(cls) and class_attribute(cls, name) is MISSING
+    """Tell whether a class has no method, or only the user's, under a name."""
+    return is_users_class(cls) and (
+        class_attribute(cls, name) is MISSING or is_users_method(cls, name)
+    )
 
 
 def _has_attributes(kind: type | None, name: str) -> bool:

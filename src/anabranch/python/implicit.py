@@ -47,7 +47,7 @@ IMPLICIT: Final[Mapping[str, tuple[str, ...]]] = {
     **{op: _both(name) for op, name in _BINARY.items()},
     "repeat": ("__index__",),
     **{f"{op}=": (f"__i{name}__", *_both(name)) for op, name in _BINARY.items()},
-    "unary": ("__neg__", "__pos__", "__invert__", *_TRUTH),
+    **{name: (f"__{name}__",) for name in ("neg", "pos", "invert")},
     "truth": _TRUTH,
     "==": ("__eq__",),
     "!=": ("__ne__", "__eq__"),

@@ -15,7 +15,8 @@ import enum
 import functools
 import types
 import typing
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from anabranch.python import ir
 from anabranch.python.attributes import assign_attribute
@@ -38,14 +39,17 @@ from anabranch.python.objects import (
     class_attribute,
     field_names,
     is_instance_of_users,
+    is_scalar_type,
     is_users_class,
     is_users_code,
+    makes_instances,
 )
 from anabranch.python.reach import (
     escape,
     find_lazy,
     find_operands,
     find_reachable,
+    look_inside,
     note_unknown,
     note_unknown_code,
     read_existing,
@@ -118,17 +122,44 @@ def _run_constructors(
             if name == "__new__":
                 root |= _run_new(run, function, made, given, here)
             else:
-                _run_constructor(run, function, made, given, here)
+                _run_constructor(run, function, root, given, here)
         elif name != "__post_init__" and not isinstance(
             raw, types.WrapperDescriptorType | types.BuiltinFunctionType
         ):
             note_unknown(run, f"{here.callee} is constructed by {raw!r}", here)
+        elif name in _FILLED_BY:
+            _fill_container(run, made, _FILLED_BY[name], args, here)
     if issubclass(cls, collections.OrderedDict):  # it absorbs what it is given
         run_special(
             run, made, IMPLICIT["set element"], here, Arguments(rest=args.all())
         )
     run_special(run, made, IMPLICIT["end"], here, Arguments())
     return root
+
+
+# Which part of the constructor takes the elements in.
+_FILLED_BY: Final[Mapping[str, tuple[type, ...]]] = {
+    "__new__": (tuple, frozenset),
+    "__init__": (
+        *(collections.OrderedDict, collections.defaultdict),
+        *(list, dict, set, collections.deque),
+    ),
+}
+
+
+def _fill_container(
+    run: AbstractInterpreter,
+    made: Fresh,
+    kinds: tuple[type, ...],
+    args: Arguments,
+    here: Here,
+) -> None:
+    """Store what a built-in container, the base of a user's class, is made of."""
+    for kind in kinds:
+        if issubclass(made.type, kind):
+            held = look_inside(run, call_library(run, kind, args, here))
+            run.heap.put(made.site, ELEMENTS, held)
+            return
 
 
 def _init_only(
@@ -181,15 +212,37 @@ def _run_new(
 def _run_constructor(
     run: AbstractInterpreter,
     function: types.FunctionType,
-    made: Fresh,
+    made: Value,
     args: Arguments,
     here: Here,
 ) -> None:
-    if not _is_followed(run, function, made, here):
-        return
-    own = [frozenset([made]), *args.positional]
-    given = Arguments(own, args.keywords, args.rest)
-    run.call_function(function, given, here)
+    """Run `__init__` or `__post_init__` on what `__new__` gives."""
+    for root in made:
+        if isinstance(root, Fresh) and not _is_followed(run, function, root, here):
+            continue
+        own = [frozenset([root]), *args.positional]
+        given = Arguments(own, args.keywords, args.rest)
+        run.call_function(function, given, here)
+
+
+def _make_instance(
+    run: AbstractInterpreter, kind: type, args: Arguments, here: Here
+) -> Value:
+    """Return what `__new__` of a built-in class makes for a user's class."""
+    made: set[Root] = set()
+    given = Arguments(args.positional[1:], args.keywords, args.rest)
+    for root in join(args.positional[:1]):
+        cls = root.obj if isinstance(root, Existing) else None
+        if not is_users_class(cls) or args.rest:
+            text = f"{here.text} makes an object of a computed class"
+            return note_unknown(run, text, here)
+        each = make_at(run, (here.step, cls), cls)
+        if kind in _FILLED_BY["__new__"]:
+            _fill_container(run, each, (kind,), given, here)
+        elif is_scalar_type(kind):
+            call_library(run, kind, given, here)
+        made.add(each)
+    return frozenset(made)
 
 
 def _is_followed(
@@ -306,6 +359,8 @@ def _call_existing(  # noqa: C901, PLR0911 - one case for each kind of callable
             return _call_partial(run, obj, args, here)
         case functools._lru_cache_wrapper() if not is_pure(obj):  # noqa: SLF001
             return _call_cached(run, root, args, here)
+        case types.BuiltinFunctionType() if makes_instances(obj):
+            return _make_instance(run, getattr(obj, "__self__", object), args, here)
         case types.BuiltinFunctionType() if not isinstance(
             obj.__self__, types.ModuleType | type(None)
         ):

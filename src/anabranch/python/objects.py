@@ -295,6 +295,31 @@ def _methods_run_in_c(cls: type, name: str) -> tuple[types.FunctionType, ...]:
     )
 
 
+def makes_instances(function: Any) -> bool:
+    """Tell whether a function is `__new__` of a built-in class.
+
+    >>> makes_instances(object.__new__), makes_instances(tuple.__new__)
+    (True, True)
+    >>> makes_instances(np.ndarray.__new__)  # it leaves memory as it was
+    False
+    """
+    if not isinstance(function, types.BuiltinFunctionType):
+        return False
+    home = function.__self__
+    return (
+        function.__name__ == "__new__"
+        and isinstance(home, type)
+        and home.__module__ == "builtins"
+        and (home is object or home in CONTAINERS or is_scalar_type(home))
+    )
+
+
+def is_users_method(cls: type, name: str) -> bool:
+    """Tell whether the entry of a class under `name` is a function of the user's."""
+    function = function_in(class_attribute(cls, name))
+    return isinstance(function, types.FunctionType) and is_users_code(function.__code__)
+
+
 def reducer_of(cls: type) -> types.FunctionType | None:
     """Return the user's function that copies and pickles objects of a class."""
     found: Any = copyreg.dispatch_table.get(cls)

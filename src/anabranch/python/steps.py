@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
+import itertools
 import sys
 import types
 from collections import deque
@@ -38,7 +39,12 @@ from anabranch.python.local_classes import (
     put_class_cells,
 )
 from anabranch.python.methods import make_at, make_fresh, make_holding
-from anabranch.python.objects import MISSING, class_attribute, is_users_class
+from anabranch.python.objects import (
+    MISSING,
+    class_attribute,
+    is_users_class,
+    is_users_method,
+)
 from anabranch.python.reach import (
     ORDER_FREE,
     are_whole_numbers,
@@ -248,16 +254,23 @@ def _combine(
         return frozenset([number(both if is_int else both | {Plain(float)})])
     ran = _run_operator(run, left, right, op, here)
     name = name_of_operator(op)
-    asked = all(_decides(run, root, f"__{name}__") for root in left) or all(
-        _decides(run, root, f"__r{name}__") for root in right
-    )
-    if asked and not any(map(_is_declined, ran)):
-        return ran
+    certain = not any(map(_is_declined, ran))
+    found, others = ran, set[Root]()
+    for one, two in itertools.product(left, right):
+        plain = [each for each in (one, two) if isinstance(each, Plain)]
+        if len(plain) == len((one, two)) or (plain and op in ("%", "*")):
+            found |= {number(frozenset([*plain, Plain(float)]))}
+        defined = certain and _is_defined(run, one, f"__{name}__")
+        if not defined and not all(_is_own(run, each, name) for each in (one, two)):
+            others |= {one, two}
+    if not others:
+        return found
+    both = frozenset(others)
     fresh = make_fresh(run, here, _find_kind_of_both(run, both, name))
     run.heap.put(fresh.site, ELEMENTS, look_inside(run, both))
     if fresh.type is set:
         remember_order(run, both, fresh.site)
-    return frozenset([fresh]) | ran
+    return frozenset([fresh]) | found
 
 
 def _run_operator(
@@ -274,11 +287,29 @@ def _run_operator(
     return join([*ran, run_implicit(run, inner, op, here, inner)])
 
 
-def _decides(run: AbstractInterpreter, root: Root, name: str) -> bool:
-    """Tell whether an operand certainly has a user-defined operator."""
+def _is_defined(run: AbstractInterpreter, root: Root, name: str) -> bool:
+    """Tell whether an operator of a value certainly is a function of the user's."""
     classes = classes_of(root, run.universe)
     return bool(classes) and all(
-        is_users_class(each) and class_attribute(each, name) is not MISSING
+        is_users_class(each) and is_users_method(each, name) for each in classes or ()
+    )
+
+
+def _is_own(run: AbstractInterpreter, root: Root, name: str) -> bool:
+    """Tell whether only functions of the user's can compute an operator on a value.
+
+    A number or text declines the instances of user classes.
+    """
+    if isinstance(root, Plain):
+        return True
+    classes = classes_of(root, run.universe)
+    names = [f"__{each}{name}__" for each in ("", "r")]
+    return bool(classes) and all(
+        is_users_class(each)
+        and all(
+            is_users_method(each, one) or class_attribute(each, one) is MISSING
+            for one in names
+        )
         for each in classes or ()
     )
 
@@ -316,13 +347,18 @@ def _find_kind_of_both(run: AbstractInterpreter, both: Value, name: str) -> type
 
 def apply_unary(run: AbstractInterpreter, one: ir.Unary, here: Here) -> Value:
     value = here.frame.registers[one.value]
-    ran = run_implicit(run, value, "unary", here)
     if one.op == "not":
+        run_implicit(run, value, "truth", here)
         return frozenset([Plain(bool)])
-    if all(isinstance(r, Plain) for r in value):
-        return frozenset([number(value)])
-    kind = _find_kind_of_both(run, value, _UNARY[one.op])
-    return frozenset([make_fresh(run, here, kind)]) | ran
+    name = _UNARY[one.op]
+    found = run_implicit(run, value, name, here)
+    plain = frozenset(root for root in value if isinstance(root, Plain))
+    others = frozenset(root for root in value if not _is_own(run, root, name))
+    if plain:
+        found |= {number(plain)}
+    if others:
+        found |= {make_fresh(run, here, _find_kind_of_both(run, others, name))}
+    return found
 
 
 def compare_values(run: AbstractInterpreter, one: ir.Compare, here: Here) -> Value:
