@@ -3,6 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import anabranch as ab
 from anabranch.compiler.elements import form_elements
 from anabranch.compiler.make_plan import make_plan
 from anabranch.compiler.options import Rules, Target
@@ -13,6 +14,7 @@ from tests import needs
 from tests.compiler.brute import unchained, violations
 from tests.compiler.generate import programs
 from tests.compiler.notation import program
+from tests.programs.functions import Event, bump, total
 
 TARGETS = st.builds(Target, batched=st.booleans(), parallel_ends=st.booleans())
 THOROUGH = settings(
@@ -67,3 +69,21 @@ def test_what_is_sequential_has_the_line_that_forces_it():
         found.reason.file,
         found.reason.line,
     )
+
+
+def test_threads_compute_exact_windows_in_one_step_and_say_why():
+    stream = ab.from_iterable([Event(1, "a", 0, 2)], Event)
+    sums = {"n": ab.count(), "total": ab.sum("value")}
+    maps, alone = stream.map(bump), stream.window(time=5, on="ts").aggregate(**sums)
+    sinks = [
+        maps.window(time=5, on="ts").aggregate(**sums, name="exact").to_list(),
+        maps.window(time=5, on="ts").aggregate(total, name="a function").to_list(),
+        maps.window(count=5).aggregate(**sums, name="by count").to_list(),
+        alone.to_list(),
+    ]
+
+    plan = ab.compile(*sinks, on="local").plan
+
+    said = [one.operator for one in plan.sequential if "; in one step: " in one.why]
+    assert ["exact"] == said
+    assert not any(op.in_parts for op in plan.operators)

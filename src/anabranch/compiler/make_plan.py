@@ -69,6 +69,7 @@ def make_plan(
         return _one_thread(graph, traits, subgraphs, alone)
     on_arrays = [k.operator for one in subgraphs for k in one.kernels]
     in_parts = find_in_parts(graph, traits, regions, target)
+    steps = in_parts if target.batched else find_in_one_step(graph, regions)
     together = find_together(sharing)
     runs = choose_columns(
         graph,
@@ -88,8 +89,8 @@ def make_plan(
         subgraphs=subgraphs,
         regions=regions,
         sequential=tuple(
-            replace(one, why=f"{one.why}; {in_parts[one.operator]}")
-            if one.operator in in_parts
+            replace(one, why=f"{one.why}; {steps[one.operator]}")
+            if one.operator in steps
             else one
             for one in _sequential(graph, traits, found.refused)
         ),
@@ -134,6 +135,25 @@ def find_in_parts(
                 f"and one task merges the results"
             )
     return found
+
+
+def find_in_one_step(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
+    """Return the unkeyed windows that threads could compute in two steps, and why they
+    do not, in words.
+
+    docs/local-engine.md has the measurement.
+    """
+    inside = {name for region in regions for name in region.operators}
+    return {
+        op.name: "in one step: replicas would need the interpreter's lock as long to "
+        "pre-aggregate"
+        for op in graph
+        if isinstance(op.kind, Aggregate)
+        and not op.state_key
+        and op.name not in inside
+        and not inside.isdisjoint(graph.producers(op.name))
+        and why_not_in_parts(op.kind) is None
+    }
 
 
 def _leave_out_sinks(graph: Graph, traits: Mapping[str, Traits], found: Found) -> Found:
