@@ -40,8 +40,11 @@ SPINE = (
     "compiler/make_plan.py",
     "engines/spark/engine.py",
     "epochs/intake/intake.py",
-    "engines/spark/loop.py",
+    "epochs/loop.py",
+    "epochs/epoch_stages.py",
+    "engines/spark/spark_cluster.py",
     "engines/spark/worker.py",
+    "epochs/task_runner.py",
     "epochs/unit/runner.py",
     "epochs/commit.py",
 )

@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 
 import anabranch as ab
 from anabranch.engines.spark import residence
-from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.session import open_session
+from anabranch.epochs.loop import Epochs
 from bench.harness.plots import plot
 from bench.harness.timing import (
     Claim,

@@ -38,8 +38,8 @@ import pyarrow as pa
 
 import anabranch as ab
 from anabranch.engines.spark import residence
-from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.session import open_session
+from anabranch.engines.spark.spark_cluster import open_epochs
 from anabranch.engines.spark.stage_plan import StagePlans
 from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.files import state_file
@@ -50,6 +50,7 @@ from anabranch.epochs.commit import Committer
 from anabranch.epochs.intake.intake import FilePiece
 from anabranch.epochs.layout import SparkLayout, Unit, lay_out
 from anabranch.epochs.log import births_in, tasks_of
+from anabranch.epochs.loop import Epochs
 from anabranch.epochs.outputs import SparkOutputs
 from anabranch.epochs.state.buckets import Stamp, stores_of
 from anabranch.epochs.task import (
@@ -250,11 +251,12 @@ class Driver:
             refuse_if_abandoned=lambda: None,
             cancelled=False,
         )
-        self._epochs = Epochs(imitate_spark(channels), spec, channels, committer, tasks)
+        spark = imitate_spark(channels)
+        self._epochs = open_epochs(spark, spec, channels, committer, tasks)
         self._epochs.resume(None, self._checkpoint.first_turn)
         self.plans = ImitatedPlans(self._epochs, layout)
-        vars(self._epochs).update(
-            _plans=self.plans, _residence=NoResidence(), session=self._epochs.spark
+        vars(self._epochs.cluster).update(
+            _plans=self.plans, _residence=NoResidence(), _session=spark
         )
         self._channels = channels
         self._next = 1

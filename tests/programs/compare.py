@@ -36,8 +36,8 @@ import anabranch as ab
 from anabranch import job
 from anabranch.compiler.compile import Compilation
 from anabranch.compiler.options import Rules
-from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.session import open_session
+from anabranch.epochs.loop import Epochs
 from anabranch.language.drafts import Result, build_graph
 from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 from tests.programs.breadth_first import run_breadth_first

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import math
 import reprlib
+import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -25,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from anabranch.epochs.layout import SparkLayout, Unit
+from anabranch.epochs.layout import MOST_UNDER_WAY, SparkLayout, Unit, why_not_cut
 from anabranch.epochs.task import Report, deal_evenly, replica_of
 from anabranch.runtime.keys import (
     STANDS_OUT,
@@ -209,6 +210,121 @@ LEAST_ITEMS = 500  # items sent to a unit before its load is examined
 FADING = 0.5  # weight of earlier loads
 LASTING = 3  # consecutive epochs until a slow replica is no outlier
 FINEST = 1 << 10  # buckets; more would cost more than they gain
+
+
+COST_RUNS = 3  # the fastest counts
+LEAST_S = 0.0002  # cost of a stage or a task
+
+
+class Divider:
+    """Divides the epochs of a job; the engine and its controllers set how.
+
+    With `exactly`, every unit has the set degree; otherwise a unit has fewer replicas if
+    the cores are busy without them, and, with `sparing`, if there is little work.
+    """
+
+    def __init__(
+        self, layout: SparkLayout, degree: int, count_cores: Callable[[], int]
+    ) -> None:
+        self.degree = degree
+        self.exactly = True
+        self.sparing = False
+        self.cuts: frozenset[str] = frozenset()  # operators before which units are cut
+        self.costs = OF_JOBS
+        self.row_work: Work = NOT_KNOWN  # in the last epoch
+        self._layout = layout
+        self._count_cores = count_cores
+        self._last: Division | None = None
+
+    def follow(self, other: Divider) -> None:
+        """Divide the epochs of another layout in the same way."""
+        self.degree, self.exactly = other.degree, other.exactly
+        self.sparing = other.sparing
+
+    @property
+    def division(self) -> Division:
+        """The division of this epoch, or of the last one."""
+        if self._last is None:
+            self._last = self._divide(NOT_KNOWN)
+        return self._last
+
+    @division.setter
+    def division(self, division: Division) -> None:
+        self._last = division
+
+    def divide(self, rows: int) -> Division:
+        """Return the division of an epoch with so many rows."""
+        return self._divide(times(rows, self.row_work))
+
+    def _divide(self, work: Work) -> Division:
+        layout, costs = self._layout, self.costs
+        channels = widths(
+            layout, self.degree, exactly=self.exactly, work=work, costs=costs
+        )
+        if self.exactly:
+            return divide_as_given(layout, channels)
+        cores = self._count_cores()
+        return divide(layout, channels, work, cores, self.find_cuts(), costs=costs)
+
+    def note(self, rows: int, reports: Iterable[Report]) -> None:
+        """Note the work of an epoch with so many rows."""
+        self.row_work = NOT_KNOWN
+        if self.sparing and rows:
+            self.row_work = times(1 / rows, work_of(reports))
+
+    def find_cuts(self) -> dict[int, tuple[str, ...]]:
+        """Return the operators before which each unit is cut."""
+        found: dict[int, tuple[str, ...]] = {}
+        for name in self._layout.graph.names:
+            if name in self.cuts and why_not_cut(self._layout, name) is None:
+                unit = self._layout.unit_of[name].number
+                found[unit] = (*found.get(unit, ()), name)
+        return found
+
+    @property
+    def depth(self) -> int:
+        """The number of epochs under way that keeps all workers busy, one of them being
+        committed.
+        """
+        workers = len(self.division.stages) + sum(map(len, self.find_cuts().values()))
+        return 1 + min(workers, self._count_cores(), MOST_UNDER_WAY)
+
+    def measure_costs(self, run_empty: Callable[[Division], object]) -> None:
+        """Measure the cost of stages here, with empty epochs in three divisions."""
+        layout, nothing = self._layout, {u.number: 0.0 for u in self._layout.units}
+        alone = (1,) * len(layout.units)
+        wide = widths(layout, self.degree, exactly=True)
+        ways = [
+            divide(layout, alone, nothing, cores=1),
+            divide_as_given(layout, alone),
+            divide_as_given(layout, wide),
+        ]
+        few_s, each_s, wide_s = (
+            min(_time(run_empty, division) for _ in range(COST_RUNS))
+            for division in ways
+        )
+        stages = len(ways[1].stages) - len(ways[0].stages)
+        tasks = sum(wide) - sum(alone)
+        self.costs = StageCosts(
+            _rise(each_s - few_s, stages, OF_JOBS.stage_s),
+            _rise(wide_s - each_s, tasks, OF_JOBS.task_s),
+        )
+        self._last = None
+
+
+def _time(run_empty: Callable[[Division], object], division: Division) -> float:
+    began_s = time.perf_counter()
+    run_empty(division)
+    return time.perf_counter() - began_s
+
+
+def _rise(seconds: float, more: int, usual_s: float) -> float:
+    """Return the marginal cost of `more` units, within bounds.
+
+    >>> _rise(0.006, 3, usual_s=0.03), _rise(0.0, 0, usual_s=0.03)
+    (0.002, 0.03)
+    """
+    return min(max(seconds / more, LEAST_S), usual_s) if more else usual_s
 
 
 @dataclass

@@ -129,6 +129,9 @@ class Share:
     injected: bytes | None = None
 
 
+Shares: TypeAlias = Mapping[tuple[int, int], Share]  # by unit and replica
+
+
 @lru_cache(maxsize=256)
 def deal_evenly(buckets: int, replicas: int) -> tuple[int, ...]:
     """Return the replica of each bucket when all have equal shares.

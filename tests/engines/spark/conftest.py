@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from anabranch.engines.spark import residence
-from anabranch.engines.spark.loop import Epochs
 from anabranch.epochs.checkpoint import directory as checkpoint_upkeep
 from anabranch.epochs.division import Division
+from anabranch.epochs.epoch_stages import EpochStages
 from tests.engines.spark.imitation import Cluster, imitated
 
 
@@ -15,13 +15,13 @@ from tests.engines.spark.imitation import Cluster, imitated
 def divisions(monkeypatch) -> list[Division]:
     """How each epoch that ran was divided."""
     found = []
-    check = Epochs._refuse_missing
+    check = EpochStages.refuse_missing
 
-    def note(self, *given):
-        found.append(self._division)
-        return check(self, *given)
+    def note(self, division, *given):
+        found.append(division)
+        return check(self, division, *given)
 
-    monkeypatch.setattr(Epochs, "_refuse_missing", note)
+    monkeypatch.setattr(EpochStages, "refuse_missing", note)
     return found
 
 

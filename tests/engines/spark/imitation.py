@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from anabranch.engines.spark import engine, residence, stage_plan, worker
-from anabranch.epochs import faults
+from anabranch.epochs import faults, task_runner
 from anabranch.epochs import task as spec
 from anabranch.epochs.resident.hub import Hub
 from anabranch.epochs.resident.process import DRIVER, ResidentProcess
@@ -456,6 +456,7 @@ def imitated(
         patch.setattr(stage_plan, "TaskContext", SimpleNamespace(get=_context))
         patch.setattr(worker, "close_buckets", nothing)  # other attempts use them
         patch.setattr(worker, "gc", gc)
+        patch.setattr(task_runner, "gc", gc)
         patch.setattr(worker, "answer_in", nothing)  # attempts are not processes
         patch.setattr(os, "fsync", nothing)  # the machine itself does not fail
         patch.setattr(faults, "watchers", [reach])

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.workers import TRIES
 from anabranch.epochs.checkpoint.contents import Contents
+from anabranch.epochs.cluster import TRIES
 from anabranch.epochs.faults import IN_DRIVER, IN_WORKERS
 from anabranch.epochs.task import REPORT
 from anabranch.errors import EngineError

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.loop import Epochs
+from anabranch.epochs.loop import Epochs
 from anabranch.errors import EngineError
 from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated, undisturbed
@@ -44,7 +44,7 @@ def test_a_degree_that_changes_from_epoch_to_epoch_changes_nothing(
     run_epoch = Epochs.run
 
     def run_with_any_degree(self, pieces):
-        self.degree = rng.randint(1, 5)
+        self.divider.degree = rng.randint(1, 5)
         run_epoch(self, pieces)
 
     monkeypatch.setattr(Epochs, "run", run_with_any_degree)
@@ -70,7 +70,7 @@ def test_a_job_that_goes_on_from_its_checkpoint_gives_the_rest(
     def run_until_interrupted(self, pieces):
         if self.stamp.epoch == last:
             raise CutOffError
-        self.degree = rng.randint(1, 4)
+        self.divider.degree = rng.randint(1, 4)
         run_epoch(self, pieces)
 
     options = {"on": "spark", "degree": 3, "epoch_items": 12}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.loop import Epochs
+from anabranch.epochs.epoch_stages import EpochStages
 from anabranch.epochs.faults import IN_DELIVERY, IN_DRIVER
 from anabranch.errors import CheckpointError, FencedError, OperatorError, OutputError
 from tests import needs
@@ -72,14 +72,14 @@ def run_until_done(sink: ab.Sink, checkpoint) -> int:
 def in_driver(monkeypatch):
     """The numbers of items that reach the driver, by sink, for each epoch."""
     found = []
-    collect = Epochs._collect_sinks
+    collect = EpochStages.collect_sinks
 
-    def spy(epochs, rows):
-        sunk = collect(epochs, rows)
+    def spy(stages, rows):
+        sunk = collect(stages, rows)
         found.append({sink: len(items) for sink, items in sunk.items()})
         return sunk
 
-    monkeypatch.setattr(Epochs, "_collect_sinks", spy)
+    monkeypatch.setattr(EpochStages, "collect_sinks", spy)
     return found
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.loop import Epochs
 from anabranch.epochs.checkpoint import directory
 from anabranch.epochs.checkpoint.contents import Contents
+from anabranch.epochs.loop import Epochs
 from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
@@ -61,7 +61,7 @@ def buckets(monkeypatch):
     run = Epochs.run
 
     def noted(self, pieces):
-        self.degree = DEGREES[self.stamp.epoch]
+        self.divider.degree = DEGREES[self.stamp.epoch]
         run(self, pieces)
         found.append(self._buckets)
 

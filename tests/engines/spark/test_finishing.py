@@ -3,7 +3,7 @@
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.loop import Epochs
+from anabranch.epochs.epoch_stages import EpochStages
 from anabranch.epochs.task import FinishOperators, InjectOutputs
 
 
@@ -38,17 +38,17 @@ class Needs(ab.Operator):
 def jobs(monkeypatch):
     """What the jobs at the end of a stream were about."""
     found = []
-    job = Epochs._job
+    run = EpochStages.run_there
 
-    def noted(self, stages, task, shares):
+    def noted(self, stages, task, *given):
         match task.mode:
             case FinishOperators(operators):
                 found.append(("ask", *operators))
             case InjectOutputs(operator):
                 found.append(("run", operator))
-        return job(self, stages, task, shares)
+        return run(self, stages, task, *given)
 
-    monkeypatch.setattr(Epochs, "_job", noted)
+    monkeypatch.setattr(EpochStages, "run_there", noted)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.loop import Epochs
+from anabranch.epochs.loop import Epochs
 from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 from tests.programs.generate import assert_same, program
@@ -44,7 +44,7 @@ def test_degrees_that_change_from_epoch_to_epoch_change_nothing(
     run_epoch = Epochs.run
 
     def run_with_any_degree(self, pieces):
-        self.degree = rng.randint(1, 4)
+        self.divider.degree = rng.randint(1, 4)
         run_epoch(self, pieces)
 
     monkeypatch.setattr(Epochs, "run", run_with_any_degree)

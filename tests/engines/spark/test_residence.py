@@ -15,9 +15,9 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.spark import residence
-from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.residence import Residence, why_not_resident
 from anabranch.epochs.layout import lay_out
+from anabranch.epochs.loop import Epochs
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks
 from tests import needs

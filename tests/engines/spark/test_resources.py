@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 
 import anabranch as ab
 from anabranch.connectors.storage import StorePath
-from anabranch.engines.spark.workers import TRIES
+from anabranch.epochs.cluster import TRIES
 from anabranch.errors import (
     AnabranchError,
     CheckpointError,

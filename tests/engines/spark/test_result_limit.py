@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark import engine, loop
+from anabranch.engines.spark import engine
+from anabranch.epochs import end_of_stream
 from anabranch.errors import EngineError
 from tests import needs
 from tests.engines.spark.imitation import Cluster, Frame, Killed, imitated, undisturbed
@@ -124,15 +125,15 @@ def expect_visits():
 
 @pytest.mark.parametrize("degree", needs.quick(1, [3, 1]))
 def test_the_last_outputs_of_many_keys_come_span_by_span(degree, monkeypatch, tmp_path):
-    monkeypatch.setattr(loop, "MOST_KEYS", 12)
+    monkeypatch.setattr(end_of_stream, "MOST_KEYS", 12)
     sizes = []
-    inject = loop.Epochs._inject
+    inject = end_of_stream.EndOfStream._inject
     monkeypatch.setattr(
-        loop.Epochs,
+        end_of_stream.EndOfStream,
         "_inject",
-        lambda self, name, reports: (
+        lambda self, name, reports, giver: (
             sizes.append(sum(len(r.finished[name]) for r in reports)),
-            inject(self, name, reports),
+            inject(self, name, reports, giver),
         )[1],
     )
     sink = visit_pages().to_list()
@@ -155,7 +156,7 @@ def test_last_outputs_that_are_too_large_come_in_smaller_spans(monkeypatch, tmp_
         return sink, ab.run(sink, on=on, **options)
 
     expected, _ = run("sequential")
-    monkeypatch.setattr(loop, "MOST_KEYS", 512)
+    monkeypatch.setattr(end_of_stream, "MOST_KEYS", 512)
     with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
         sink, job = run("spark", degree=2)
 
@@ -167,7 +168,7 @@ def test_last_outputs_that_are_too_large_come_in_smaller_spans(monkeypatch, tmp_
 def test_a_job_killed_between_spans_goes_on_behind_the_last(
     epoch, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(loop, "MOST_KEYS", 12)
+    monkeypatch.setattr(end_of_stream, "MOST_KEYS", 12)
     expected = expect_visits()
     killed = []
 

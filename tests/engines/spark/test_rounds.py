@@ -11,7 +11,7 @@ import pytest
 import anabranch as ab
 from anabranch import job
 from anabranch.engines.spark import rounds
-from anabranch.engines.spark.loop import Epochs
+from anabranch.epochs.loop import Epochs
 from anabranch.errors import OperatorError
 from tests import needs
 from tests.engines.local.test_rounds import BODIES, halve, of_stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from anabranch.engines.spark.worker import WHOLE, collect_garbage
+from anabranch.epochs.task_runner import WHOLE, collect_garbage
 
 
 class Cycle:

@@ -31,7 +31,6 @@ from anabranch.engines.spark.hosts import (
     find_hosts,
     refuse_states_on_several_hosts,
 )
-from anabranch.engines.spark.loop import Epochs
 from anabranch.engines.spark.rounds import share_rounds
 from anabranch.engines.spark.session import (
     RESULT_LIMIT,
@@ -40,6 +39,7 @@ from anabranch.engines.spark.session import (
     is_on_this_machine,
     open_session,
 )
+from anabranch.engines.spark.spark_cluster import open_epochs
 from anabranch.engines.spark.workers import (
     Tasks,
     engine_error,
@@ -53,6 +53,7 @@ from anabranch.epochs.checkpoint.record import Record
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Committer, find_reached
 from anabranch.epochs.division import OF_JOBS, StageCosts
+from anabranch.epochs.end_of_stream import EndOfStream, SharedRounds
 from anabranch.epochs.epoch_size import EpochSize, ResultLimit
 from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.intake import THREAD, Intake, Taken, Taking
@@ -64,6 +65,7 @@ from anabranch.epochs.log import (
     births_in,
     tasks_of,
 )
+from anabranch.epochs.loop import Epochs
 from anabranch.epochs.modules import send_importing_by_value
 from anabranch.epochs.outputs import Deliveries, SparkOutputs
 from anabranch.epochs.state.restore import local_directory, measure_directory
@@ -171,6 +173,9 @@ class SparkRun(RunningThread):
         self._tasks: Tasks | None = None  # once there is a session
         self._on: SparkSession | None = None
         self._epochs: Epochs | None = None
+        self._rounds: Mapping[
+            str, SharedRounds
+        ] = {}  # by the operator that holds items
         self._warming = False  # workers are started; no user code runs
 
     def _open_checkpoint(self, plan: Plan) -> Checkpoint | None:
@@ -281,12 +286,12 @@ class SparkRun(RunningThread):
         self._limit = ResultLimit(find_result_limit(spark))
         degree = self._options.degree or self._cores
         buckets = self._options.buckets or BUCKETS
-        epochs = self._epochs = Epochs(
+        epochs = self._epochs = open_epochs(
             spark, spec, degree, self._committer, tasks, buckets=buckets
         )
-        epochs.exactly = self._options.degree is not None
+        epochs.divider.exactly = self._options.degree is not None
         epochs.tell = self._note
-        epochs.rounds = share_rounds(
+        self._rounds = share_rounds(
             spark, spec, self._plan, self._labels, self._options.degree
         )
         epochs.resume(record, 0 if checkpoint is None else checkpoint.first_turn)
@@ -370,7 +375,10 @@ class SparkRun(RunningThread):
         """
         found = epochs.refuted
         replan, tasks, scratch = self._options.replan, self._tasks, self._scratch
-        if not found or replan is None or tasks is None or scratch is None:
+        spark = self._on
+        if not found or replan is None:
+            raise error
+        if tasks is None or scratch is None or spark is None:  # it has not begun
             raise error
         why = epochs.why_not_again
         if self._checkpoint is not None:
@@ -398,10 +406,10 @@ class SparkRun(RunningThread):
         for follower in (tasks, *self._followers):
             follower.layout = self._layout
         epochs.close()
-        made = self._epochs = Epochs(
-            epochs.spark,
+        made = self._epochs = open_epochs(
+            spark,
             self._make_spec(scratch),
-            epochs.degree,
+            epochs.divider.degree,
             self._committer,
             tasks,
         )
@@ -438,23 +446,24 @@ class SparkRun(RunningThread):
         earlier epochs are being processed.
         """
         while not waiting or (
-            epochs.in_flight == len(waiting) < epochs.depth
+            epochs.in_flight == len(waiting) < epochs.divider.depth
             and self._is_there(taking, epochs)
         ):
             number = self._epoch_log.begin()
-            epochs.degree = self._degree or epochs.degree
-            epochs.cuts = self._cuts
-            epochs.sparing = self._sparing
+            divider = epochs.divider
+            divider.degree = self._degree or divider.degree
+            divider.cuts = self._cuts
+            divider.sparing = self._sparing
             epochs.profiling = self._epoch_log.profiling
             asked = min(self._epoch_items, self._limit.items)
-            taken = self._take(taking, asked, epochs.degree)
+            taken = self._take(taking, asked, divider.degree)
             if not taken.pieces:
                 return
             waiting.append(
-                NextEpoch(taken, number, asked, epochs.degree, time.perf_counter())
+                NextEpoch(taken, number, asked, divider.degree, time.perf_counter())
             )
             if self._size.settled or not self._admits:  # the size is not a guess
-                taking.prepare(asked, epochs.degree)
+                taking.prepare(asked, divider.degree)
                 if taking.is_early and self._overlaps:
                     epochs.begin(taken.pieces)
 
@@ -515,7 +524,7 @@ class SparkRun(RunningThread):
             self._silence = Silence(self._graph, live)
         self._committer.not_read.clear()  # the first run that met them has reported them
         waiting: deque[NextEpoch] = deque()
-        while not self._stopping.is_set() and not epochs.finishing:
+        while not self._stopping.is_set() and not epochs.ending.has_begun:
             self._take_epochs(waiting, epochs, taking)
             if not waiting:
                 if all(intake.ended for intake in intakes.values()):
@@ -532,8 +541,9 @@ class SparkRun(RunningThread):
                 waiting.clear()
                 taking.go_back(epoch.taken)
         self._committer.report_unreadable()
-        complete = self._goes_on() and epochs.finish(self._goes_on)
-        self._restore_states(epochs)
+        end = EndOfStream(epochs, self._rounds, self._goes_on)
+        complete = self._goes_on() and end.finish()
+        self._restore_states(end)
         if not complete:
             return False
         self._committer.finish(epochs.stamp)
@@ -582,12 +592,12 @@ class SparkRun(RunningThread):
         )
         return True
 
-    def _restore_states(self, epochs: Epochs) -> None:
+    def _restore_states(self, end: EndOfStream) -> None:
         """Restore lifted states to the user's variables, as of the last commit."""
         if self._tasks is not None and not self._tasks.cancelled:
             for op in self._graph:
                 if isinstance(op.kind, Lifted):
-                    restore(op.kind, epochs.ask_state(op.name))
+                    restore(op.kind, end.ask_state(op.name))
 
     def _goes_on(self) -> bool:
         return not self._stopping.is_set()
@@ -731,7 +741,7 @@ class SparkRun(RunningThread):
     @property
     def costs(self) -> StageCosts:
         """The cost of stages here, as far as known."""
-        return OF_JOBS if self._epochs is None else self._epochs.costs
+        return OF_JOBS if self._epochs is None else self._epochs.divider.costs
 
     def latency_actuator(self) -> SparkLatencyActuator:
         """Return the latency controller's view and controls."""

@@ -27,7 +27,7 @@ import pickle
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -37,11 +37,7 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.spark.session import is_on_this_machine, own_python
 from anabranch.engines.spark.stage_plan import dump, load
-from anabranch.engines.spark.worker import (
-    in_force,
-    open_runner,
-    without_garbage_collection,
-)
+from anabranch.engines.spark.worker import open_runner
 from anabranch.engines.spark.workers import Tasks
 from anabranch.epochs.division import Work
 from anabranch.epochs.layout import SparkLayout
@@ -56,11 +52,11 @@ from anabranch.epochs.resident.process import (
     RunWork,
     Seat,
     SharedValue,
-    Shares,
     list_seats,
 )
 from anabranch.epochs.shuffle import Row
-from anabranch.epochs.task import DeliverItems, EpochTask, Share
+from anabranch.epochs.task import DeliverItems, EpochTask, Share, Shares
+from anabranch.epochs.task_runner import in_force, without_garbage_collection
 from anabranch.logs import log, logger_of
 from anabranch.operators.sources import FromSpark
 
@@ -132,7 +128,7 @@ class Residence:
     def run(
         self,
         tasks: Sequence[EpochTask],
-        shares: Mapping[tuple[int, int], Share],
+        shares: Shares,
         work: Work,
     ) -> list[Row] | None:
         """Run stages of an epoch; return the rows for the driver.
@@ -146,7 +142,7 @@ class Residence:
     def begin(
         self,
         tasks: Sequence[EpochTask],
-        shares: Mapping[tuple[int, int], Share],
+        shares: Shares,
         work: Work,
         *,
         behind: int | None = None,
@@ -394,7 +390,7 @@ class _Stay:
     def begin_run(
         self,
         tasks: Sequence[EpochTask],
-        shares: Mapping[tuple[int, int], Share],
+        shares: Shares,
         stages: Sequence[Sequence[tuple[Seat, ...]]],
         homes: Homes,
         behind: int | None,

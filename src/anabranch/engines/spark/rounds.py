@@ -17,12 +17,14 @@ from pyspark.sql import SparkSession
 
 from anabranch.engines.body import BodyRunner, feed_body
 from anabranch.engines.spark.hosts import find_hosts, find_stored
-from anabranch.engines.spark.loop import Epochs, SharedRounds
+from anabranch.engines.spark.spark_cluster import open_epochs
 from anabranch.engines.spark.workers import JobLabels, Tasks
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Committer
+from anabranch.epochs.end_of_stream import EndOfStream, SharedRounds
 from anabranch.epochs.intake.intake import Piece, ShippedPiece, cut
 from anabranch.epochs.layout import lay_out
+from anabranch.epochs.loop import Epochs
 from anabranch.epochs.outputs import SparkOutputs
 from anabranch.epochs.task import Spec
 from anabranch.graph.graph import Graph
@@ -93,8 +95,8 @@ class SparkRounds:
         committer = Committer(self._graph, stop, outputs, None)
         cores = self._spark.sparkContext.defaultParallelism
         degree = self._degree or cores
-        self._epochs = Epochs(self._spark, self._spec, degree, committer, tasks)
-        self._epochs.exactly = self._degree is not None
+        self._epochs = open_epochs(self._spark, self._spec, degree, committer, tasks)
+        self._epochs.divider.exactly = self._degree is not None
         self._epochs.warm_up()
 
     def _run(self, _: Graph, items: list[Any], degree: int) -> list[Any]:
@@ -110,7 +112,7 @@ class SparkRounds:
         ]
         if pieces:
             epochs.run({source: pieces})
-        epochs.finish()
+        EndOfStream(epochs).finish()
         return self._outputs[:]
 
 

@@ -16,7 +16,7 @@ import io
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.engines.spark.session import own_python
+from anabranch.epochs.cluster import StageShape
 from anabranch.epochs.task import ROW_ARROW, EpochTask, pause_collection
 from anabranch.errors import EngineError
 
@@ -38,18 +39,6 @@ KEPT = 8  # plans
 Run: TypeAlias = Callable[
     [EpochTask, Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]
 ]
-
-
-@dataclass(frozen=True)
-class StageShape:
-    """The number of tasks of a stage, and of workers per task.
-
-    Spark's pages show its `name` in the plan of the query.
-    """
-
-    tasks: int
-    workers: int
-    name: str = "run_stage"
 
 
 class StagePlans:

@@ -93,8 +93,6 @@ def find_labels(graph: Graph) -> JobLabels:
     return JobLabels(program, group, pool, description)
 
 
-TRIES = 5  # of an epoch, before a loss counts as a failure
-
 _SIGNS = (
     "Python worker exited unexpectedly",
     "Python worker failed to connect back",

@@ -39,7 +39,7 @@ from anabranch.epochs.division import UNKNOWN_S, Work
 from anabranch.epochs.layout import SparkLayout
 from anabranch.epochs.resident.link import Address, Link, Listener, LostError, connect
 from anabranch.epochs.shuffle import Row, TaskRows
-from anabranch.epochs.task import DeliverItems, EpochTask, Place, Share
+from anabranch.epochs.task import DeliverItems, EpochTask, Place, Shares
 from anabranch.epochs.wire import blob_of
 
 # A unit by number, one of its replicas, and one of its parts if it is cut.
@@ -122,9 +122,6 @@ class Along:
 @dataclass(frozen=True)
 class Goodbye:
     """There are no more runs."""
-
-
-Shares: TypeAlias = Mapping[tuple[int, int], Share]  # by unit and replica
 
 
 @dataclass(frozen=True)
