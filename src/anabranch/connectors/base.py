@@ -255,6 +255,10 @@ class Sink:
     that does not know returns None and must make `commit(epoch)` idempotent, for
     instance by writing a file whose name contains the number.
 
+    **Order.** A sink with `ordered = False` receives the items of an epoch in any order,
+    which saves work behind a region: a fold that is commutative, such as a sum, or a
+    table without an order.
+
     **Where.** By default it is called in the process that started the job. With
     `in_workers`, Spark calls it in a worker, and the items do not pass through the
     driver. The sink must then be picklable, and its target reachable from every worker
@@ -274,6 +278,7 @@ class Sink:
 
     label: ClassVar[str] = "write"  # the name of its operator, if the user gives none
     in_workers: bool = False  # whether Spark may call it in a worker
+    ordered: bool = True  # whether it needs the items in order
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
         """Refuse to make an instance of a class that lacks a method."""

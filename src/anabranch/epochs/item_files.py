@@ -38,10 +38,11 @@ from anabranch.epochs.task import (
     ItemFile,
     WorkerJob,
 )
-from anabranch.epochs.wire import WireBatch, decode, encode, in_order
+from anabranch.epochs.wire import WireBatch, decode, encode, end_to_end, in_order
 from anabranch.errors import FencedError, OutputError
 from anabranch.graph.graph import Graph
 from anabranch.logs import log, logger_of
+from anabranch.operators.sinks import is_unordered
 from anabranch.runtime.batch import TableItems
 from anabranch.runtime.failures import Failure, failure_of, stop, travelling, user_line
 
@@ -98,9 +99,15 @@ def read_items(
     pickler: Pickler,
     seal: Seal,
 ) -> Sequence[Any]:
-    """Return the items of an epoch for a sink, in order; as a table if they are one."""
+    """Return the items of an epoch for a sink; as a table if they are one.
+
+    They are in order, unless the sink takes any.
+    """
     batches = []
+    join = in_order
     for one in files:
+        if is_unordered(graph[one.sink]):
+            join = end_to_end
         path = directory / one.file
         try:
             data = path.read_bytes()
@@ -110,7 +117,7 @@ def read_items(
         kind = graph[graph[one.sink].inputs[0].operator].type
         form = None if kind is None else form_of(kind)
         batches.append(decode(pa.py_buffer(data), form, pickler))
-    whole = in_order(batches)
+    whole = join(batches)
     if whole.table is None or whole.form is None:
         return whole.items
     table, form = whole.table, whole.form

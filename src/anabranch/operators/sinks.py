@@ -98,13 +98,19 @@ class WriteFiles(SinkKind):
 
 @dataclass(frozen=True, eq=False)
 class EpochSink(SinkKind):
-    """The base of external sinks, which receive the items of an epoch at once and in
-    order.
+    """The base of external sinks, which receive the items of an epoch at once; in
+    order, unless one is `unordered`.
     """
 
+    @property
+    def unordered(self) -> bool | None:
+        """Whether it takes the items of an epoch in any order."""
+        return None
+
     def traits(self, op: Op) -> Traits:
-        text = f"{self.label} takes the items of an epoch in order, at one place"
-        return keep_one_state(op, text, NONE)
+        order = "any order" if self.unordered else "order"
+        text = f"{self.label} takes the items of an epoch in {order}, at one place"
+        return keep_one_state(op, text, NONE, unordered=bool(self.unordered))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +147,15 @@ class WriteSink(EpochSink):
     """
 
     sink: Committing | None
+    anyhow: bool | None = None  # what a worker knows, which has no sink
+
+    @property
+    def unordered(self) -> bool | None:
+        return self.anyhow or not getattr(self.sink, "ordered", True) or None
 
     @property
     def label(self) -> str:  # type: ignore[override]
         return getattr(self.sink, "label", "write")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return WriteSink, (None,)
+        return WriteSink, (None, self.unordered)

@@ -316,12 +316,12 @@ class Exits:
         driver.
         """
         graph = self._layout.graph
+        if is_unordered(graph[sink]):
+            batch = batch.drop_positions()
         if self._item_writer is not None and sink in self._external:
             file = self._item_writer.write(sink, batch, task, channel)
             self._item_files.append(file)
             return
-        if is_unordered(graph[sink]):
-            batch = batch.drop_positions()
         number = graph.names.index(sink)
         rows.add_batch(TO_DRIVER, 0, number, batch, self._job.pickler)
 
