@@ -45,6 +45,7 @@ from anabranch.epochs.checkpoint import directory as upkeep
 from anabranch.epochs.cluster import TRIES
 from anabranch.epochs.division import OF_JOBS, Divider, StageCosts
 from anabranch.epochs.faults import IN_DELIVERY, IN_WORKERS
+from anabranch.epochs.state import buckets
 from anabranch.epochs.state.store import close_buckets
 from anabranch.errors import AnabranchError, FencedError
 from anabranch.operators.sinks import WriteFiles
@@ -62,6 +63,7 @@ from tests.engines.spark.imitation import (
 from tests.engines.spark.test_attempts import won
 
 ROWS, EPOCH_ITEMS, KEYS = 18, 6, "abc"
+BUCKETS, STORES = 16, 4  # of keys, the fewest there are; of a unit
 QUICK, ALL = 2, 300
 FREE = StageCosts(0.0, 0.0)
 HELD_AT = (None, *IN_WORKERS, *IN_DELIVERY)
@@ -179,6 +181,12 @@ class Schedule:
             start()
 
 
+@functools.cache
+def make_ledger(path: Path, _driver: int) -> Ledger:
+    """Return the sink outside of one driver; two of them share nothing but the system."""
+    return Ledger(path)
+
+
 class Simulation:
     """One job under one schedule, until it has come to its end."""
 
@@ -187,7 +195,7 @@ class Simulation:
         self.folder = folder / "job"
         self.folder.mkdir()
         self._hosts = folder / "hosts"
-        self.ledger = Ledger(folder / "ledger")
+        self._ledgers = [make_ledger(folder / "ledger", n) for n in range(2)]
         self._monkeypatch = monkeypatch
         self.schedule = Schedule(seed, self.folder)
         self._taken_over = False
@@ -237,21 +245,22 @@ class Simulation:
             if not self._store:
                 patch.setattr(fcntl, "flock", lambda *_: None)
             try:
-                self._start()
+                self._start(1)
             except Killed:
                 self.schedule.log.append("the second driver is dead")
 
-    def _start(self) -> None:
+    def _start(self, driver: int = 0) -> None:
         sums = ab.from_iterable(ITEMS, Item).key_by("key").scan(add, 0)
         ab.run(
             sums.write_csv(self._locate("sums")),
             sums.window(count=2)
             .aggregate(join_numbers)
             .write_jsonl(self._locate("windows.jsonl")),
-            sums.write(self.ledger),
+            sums.write(self._ledgers[driver]),
             epoch_items=EPOCH_ITEMS,
             degree=2,
             checkpoint=self._locate("checkpoint"),
+            buckets=BUCKETS,
             verify="off",
         )
 
@@ -266,7 +275,7 @@ class Simulation:
         return (
             rows,
             [line.strip('"') for line in lines],
-            [f"{key},{n}" for key, n in self.ledger.rows()],
+            [f"{key},{n}" for key, n in self._ledgers[0].rows()],
         )
 
 
@@ -275,6 +284,7 @@ def simulate(folder: Path, seed: int, *, store: bool) -> Schedule:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upkeep, "_LEAST", 1)  # snapshots in every epoch
         patch.setattr(upkeep, "_LISTED", 2)  # files that list parts
+        patch.setattr(buckets, "_STORES", STORES)
         simulation = Simulation(patch, folder, seed, store=store)
         simulation.run()
     sums, windows = expected()
@@ -290,8 +300,14 @@ def hurry():
     compile_with = job.compile_with
 
     def compile_once(rules, sinks, on, on_error):
-        files = [sink.draft.kind for sink in sinks]
-        where = (rules, *(kind.path for kind in files if isinstance(kind, WriteFiles)))
+        kinds = [sink.draft.kind for sink in sinks]
+        where = (
+            rules,
+            *(
+                kind.path if isinstance(kind, WriteFiles) else kind.sink
+                for kind in kinds
+            ),
+        )
         if where not in made:
             made[where] = compile_with(rules, sinks, on, on_error)
         return made[where]
