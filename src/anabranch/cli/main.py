@@ -36,6 +36,7 @@ from anabranch.cli import (
 )
 from anabranch.cli.console import CommandError, words
 from anabranch.errors import AnabranchError
+from anabranch.runtime.memory_reserve import explain_lack
 
 EXAMPLES = """\
 examples:
@@ -184,6 +185,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except AnabranchError as error:
         words().print(Text.assemble((f"error {error.code}: ", "bold red"), str(error)))
+        return 1
+    except MemoryError as error:
+        words().print(Text.assemble(("error: ", "bold red"), str(explain_lack(error))))
         return 1
     except OSError as error:  # a full disk, or another file error
         _give_up_stdout()

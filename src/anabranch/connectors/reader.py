@@ -30,12 +30,13 @@ from anabranch.connectors.files.parquet import parse_parquet
 from anabranch.connectors.files.rows import BadRow, Position, Unreadable
 from anabranch.connectors.files.splits import layout_of
 from anabranch.connectors.storage import Location
-from anabranch.errors import InputError
+from anabranch.errors import AnabranchError, EngineError, InputError
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.clock import IdlePorts, find_idle_ports
 from anabranch.operators.sources import Generate, ReadFiles
 from anabranch.runtime.births import Births, births_of, on_this_clock
 from anabranch.runtime.failures import Failure, OnError, failure_of
+from anabranch.runtime.memory_reserve import ADVICE, release_for
 from anabranch.runtime.verify.given import iterate_given
 
 _FIRST_BYTES = 1 << 16  # soon there
@@ -215,12 +216,21 @@ class FileReader(Reader):
         self._on_error(refusal(self._op, str(self._files[file]), row, bad))
 
 
-def source_failed(op: Op, given: int, error: Exception) -> InputError:
+def source_failed(op: Op, given: int, error: Exception) -> AnabranchError:
     """Return the error of a collection or generator that failed after some items."""
-    made = InputError(
-        f"source {op.name!r} ({op.site}) must give items to its end; "
-        f"it failed after {given} of them: {type(error).__name__}: {error}"
-    )
+    release_for(error)
+    source = f"source {op.name!r} ({op.site})"
+    made: AnabranchError
+    if isinstance(error, MemoryError):
+        made = EngineError(
+            f"{source} must have enough memory for its items; it ran out of it after "
+            f"{given} of them; {ADVICE}"
+        )
+    else:
+        made = InputError(
+            f"{source} must give items to its end; it failed after {given} of them: "
+            f"{type(error).__name__}: {error}"
+        )
     made.place = (given + 1,)
     return made
 

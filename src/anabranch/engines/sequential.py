@@ -25,6 +25,7 @@ from anabranch.operators.clock import has_idle
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import Failure
 from anabranch.runtime.interpreter import Interpreter
+from anabranch.runtime.memory_reserve import release_for
 
 
 class SequentialEngine:
@@ -59,7 +60,8 @@ class SequentialRun(RunningThread):
                 self._read[source] += 1
             complete = self._goes_on() and interpreter.finish(self._goes_on)
             self._sinks.flush_all()
-        except BaseException:
+        except BaseException as error:
+            release_for(error)
             self._sinks.fail()
             raise
         self._sinks.close(publish=complete or self._graph.live)

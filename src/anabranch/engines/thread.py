@@ -12,6 +12,7 @@ from anabranch.engines.engine import GRACE_S, Options, Status
 from anabranch.graph.graph import Graph
 from anabranch.logs import log, logger_of
 from anabranch.metrics.job_metrics import Adaptation
+from anabranch.runtime.memory_reserve import explain_lack, set_aside
 
 _LOGGER = logger_of("engines")
 _LOOK_S = 0.1  # how often `hurry` is checked
@@ -42,6 +43,7 @@ class RunningThread(ABC):
 
     def begin(self) -> None:
         """Start the thread."""
+        set_aside()
         self._thread.start()
 
     @abstractmethod
@@ -62,7 +64,7 @@ class RunningThread(ABC):
         try:
             self._end("finished" if self._run() else "stopped")
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            self._end("failed", error)
+            self._end("failed", explain_lack(error))
 
     def _end(self, status: Status, error: BaseException | None = None) -> bool:
         """Record how it has ended; only the first call counts."""

@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from tempfile import gettempdir
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -53,6 +54,7 @@ from anabranch.operators.sources import ReadSource
 from anabranch.runtime.call_watch import limit_calls
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.failures import name_error
+from anabranch.runtime.memory_reserve import ADVICE
 from anabranch.runtime.profile import OwnSampler, Sampler, Watched, can_look_at_itself
 from anabranch.runtime.program import Program
 from anabranch.runtime.verify.verifier import Verifier
@@ -356,21 +358,28 @@ def _with_samples(done: Sequence[PartDone], watch: ThreadWatch) -> list[PartDone
 
 
 # What a task reports; anything else is our fault, and Spark reports it.
-_REPORTED = (AnabranchError, OSError, lmdb.Error)
+_REPORTED = (AnabranchError, OSError, MemoryError, lmdb.Error)
 
 
 def _convert_error(error: Exception) -> AnabranchError:
     """Return an error that can be pickled, with the user's own traceback."""
     if isinstance(error, ConnectionError):  # the driver is gone, or another task
         raise error
+    if isinstance(error, MemoryError):
+        return EngineError(
+            f"a task must have enough memory; its process ran out of it on "
+            f"{socket.gethostname()}; {ADVICE}"
+        )
     if not isinstance(error, AnabranchError):
         advice = advise(
             error,
             "check the space and the permissions of its temporary directory (TMPDIR)",
         )
+        named = isinstance(error, OSError) and error.filename is not None
+        place = "" if named else f" (its temporary directory is {gettempdir()})"
         return EngineError(
             f"a task must be able to use the disk of its host; {error} on "
-            f"{socket.gethostname()}; {advice}"
+            f"{socket.gethostname()}{place}; {advice}"
         )
     if error.__cause__ is not None:
         lines = traceback.format_exception(error.__cause__)

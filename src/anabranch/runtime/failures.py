@@ -36,6 +36,7 @@ from anabranch.logs import log, logger_of
 from anabranch.operators.custom import Apply
 from anabranch.operators.iterate import GatheredItems
 from anabranch.operators.stateless import WINDOW, FlatMap, describe_function
+from anabranch.runtime.memory_reserve import ADVICE, release_for
 
 _LOGGER = logger_of("runtime")
 END = "the end of the stream"
@@ -343,9 +344,10 @@ def refuse_lack_of_memory(failure: Failure) -> None:
     depend on the machine.
     """
     if isinstance(failure.error, MemoryError):
+        release_for(failure.error)
         msg = (
-            f"an operator must have enough memory for its items; {failure.text}; allow "
-            f"the process more, or take a smaller degree= or epoch_items="
+            f"an operator must have enough memory for its items; {failure.text}; "
+            f"{ADVICE}"
         )
         told = EngineError(msg)
         told.place = failure.place

@@ -6,7 +6,6 @@ once, as a file says.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -54,13 +53,13 @@ def add(total: int, tick: Tick) -> tuple[int, Total]:
     return total, Total(tick.number, tick.symbol, total)
 
 
-def expect() -> list[list[object]]:
-    """Return the outputs, by a loop."""
+def expect() -> list[str]:
+    """Return the rows of the output, by a loop."""
     totals: dict[str, int] = {}
-    found: list[list[object]] = []
+    found = ["number,symbol,total"]
     for number, symbol in make_ticks():
         totals[symbol] = totals.get(symbol, 0) + number
-        found.append([number, symbol, totals[symbol]])
+        found.append(f"{number},{symbol},{totals[symbol]}")
     return found
 
 
@@ -97,6 +96,10 @@ def stop_host(_: Path) -> None:
     os.kill(mine, signal.SIGSTOP)
 
 
+def kill_driver(folder: Path) -> None:
+    os.kill(int((folder / "driver").read_text()), signal.SIGKILL)
+
+
 class Fault(NamedTuple):
     """What happens, in which stage, and the settings of Spark that it needs."""
 
@@ -111,6 +114,7 @@ FAULTS = {
     "decommission": Fault(decommission, settings=DECOMMISSION),
     "loss": Fault(lose_executor),
     "slow host": Fault(stop_host, keyed=False),
+    "driver restart": Fault(kill_driver),
 }
 
 
@@ -133,12 +137,13 @@ def once(fault: Fault, folder: Path) -> Callable[[int], None]:
 
 
 def drive(url: str, folder: Path, name: str, *, jobs: bool) -> None:
-    """Run the program; its outputs and its counts are written to `folder/found`."""
+    """Run the program, which writes `folder/totals.csv`."""
     fault = FAULTS[name]
     if jobs:
         residence.MOST = 0
+    (folder / "driver").write_text(str(os.getpid()))
     events = folder / "events"
-    events.mkdir()
+    events.mkdir(exist_ok=True)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -167,21 +172,16 @@ def drive(url: str, folder: Path, name: str, *, jobs: bool) -> None:
         return total
 
     ticks = ab.from_iterable(make_ticks(), Tick).map(touch)
-    out = ticks.key_by("symbol").scan(add, 0).map(touch_total).to_list()
-    checkpoint = folder / "checkpoint"
-    job = ab.run(
-        out,
+    out = ticks.key_by("symbol").scan(add, 0).map(touch_total)
+    ab.run(
+        out.write_csv(folder / "totals.csv"),
         on="spark",
         degree=DEGREE,
         epoch_items=EPOCH_ITEMS,
-        checkpoint=checkpoint,
+        checkpoint=folder / "checkpoint",
         ui=False,
     )
-    restored = job.metrics().buckets_restored
     spark.stop()
-    (folder / "found").write_text(
-        json.dumps({"items": out.items, "restored": restored})
-    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.errors import PySparkException
@@ -25,6 +25,7 @@ from pyspark.errors import PySparkException
 import anabranch as ab
 from anabranch.connectors.storage import StorePath
 from anabranch.epochs.cluster import TRIES
+from anabranch.epochs.state import store
 from anabranch.errors import (
     AnabranchError,
     CheckpointError,
@@ -246,6 +247,28 @@ def test_a_process_that_is_ended_for_a_while_costs_nothing_but_time(places):
 
     with pytest.raises(EngineError, match="one was lost"):
         run(places, run_task)
+    run(places)
+    assert expected() == places.read()
+
+
+@pytest.mark.parametrize("calls", needs.quick(1, [3, 0, 1, 9, 20]))
+def test_a_task_that_runs_out_of_memory_says_so_and_the_job_resumes(
+    places, monkeypatch, calls
+):
+    left, write = iter(range(calls)), store.BucketStore.write
+
+    def write_some(*given: Any, **named: Any) -> list[int]:
+        if next(left, None) is None:
+            raise MemoryError
+        return write(*given, **named)
+
+    monkeypatch.setattr(store.BucketStore, "write", write_some)
+    with pytest.raises(EngineError) as told:
+        run(places)
+    monkeypatch.setattr(store.BucketStore, "write", write)
+
+    assert "a task must have enough memory" in str(told.value)
+    assert "epoch_items=" in str(told.value)
     run(places)
     assert expected() == places.read()
 

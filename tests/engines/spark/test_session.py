@@ -1,11 +1,17 @@
-"""The Python of the workers is asked before the first job."""
+"""What a session needs is asked before the first job: Java, open files, the Python of workers."""
 
+import resource
 import sys
 from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
 
+from anabranch.engines.spark import session as opening
 from anabranch.engines.spark.session import (
+    check_files,
     check_python,
     describe_python,
     open_session,
@@ -109,3 +115,31 @@ def test_a_connect_session_is_refused_in_one_line(monkeypatch, name):
 def test_a_connect_master_is_refused():
     with pytest.raises(EngineError, match="the master is sc://host:15002"):
         open_session("sc://host:15002")
+
+
+@pytest.mark.parametrize(("most", "refused"), [(339, True), (340, False), (-1, False)])
+def test_a_limit_of_files_with_which_java_cannot_start_is_refused(
+    monkeypatch, most, refused
+):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, most))
+
+    if refused:
+        with pytest.raises(EngineError, match=r"340 open files; .* 339; .*ulimit -n"):
+            check_files()
+    else:
+        check_files()
+
+
+def test_a_java_that_does_not_start_is_told_in_one_line(monkeypatch):
+    def fail(_):
+        raise PySparkRuntimeError(
+            errorClass="JAVA_GATEWAY_EXITED", messageParameters={}
+        )
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", fail)
+    monkeypatch.setattr(opening, "check_java", lambda: "/usr/bin/java")
+
+    with pytest.raises(EngineError, match=r"/usr/bin/java ended at once.*open files"):
+        open_session(None)

@@ -1,5 +1,6 @@
-"""Fission: the firings of an operator divided among threads."""
+"""Compiled kernels: the folder of their code, and firings divided among threads."""
 
+import resource
 import sys
 from dataclasses import replace
 
@@ -68,3 +69,51 @@ def test_a_kernel_is_stored_once_its_code_is_in_the_folder(monkeypatch, tmp_path
     assert threads.is_stored(kernel)
     assert not threads.is_stored(other)
     assert threads.is_stored(replace(kernel, source=""))
+
+
+DOUBLE = """\
+def kernel(count, taken, given, constants):
+    for n in range(count):
+        given[n] = 2.0 * taken[n]
+    return False
+"""
+
+
+def double_by_kernel(values):
+    column = ArrayColumn("float", 0, 0)
+    kernel = ArrayKernel("one", 1, 1, 1, (column,), (column,), DOUBLE, ())
+    fire = threads.compile_kernel(kernel)
+    given = np.zeros(len(values))
+    assert not fire(len(values), np.array(values), given, np.zeros(0))
+    return given.tolist()
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv(threads.FOLDER_VARIABLE, str(tmp_path / "kernels"))
+    monkeypatch.setattr(threads, "_compiled", {})
+    return tmp_path / "kernels"
+
+
+@pytest.mark.parametrize("bytes_", [0, 400])
+def test_a_folder_on_a_full_disk_is_done_without(folder, bytes_):
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, most))
+    try:
+        found = double_by_kernel([1.0, 2.5])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    assert [2.0, 5.0] == found
+    kept = [path for path in folder.rglob("*") if path.is_file()]
+    assert {".py", ".pyc"} >= {path.suffix for path in kept}
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_a_folder_with_a_damaged_file_is_done_without(folder, ending, monkeypatch):
+    double_by_kernel([1.0])
+    (file,) = folder.rglob(f"*.{ending}")
+    file.write_bytes(b"")
+    monkeypatch.setattr(threads, "_compiled", {})
+
+    assert [2.0, 5.0] == double_by_kernel([1.0, 2.5])

@@ -50,6 +50,7 @@ from anabranch.errors import OutputError, advise
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteFiles
 from anabranch.runtime.batch import TableItems
+from anabranch.runtime.memory_reserve import ADVICE, release_for
 
 _DIGITS = 5
 _NUMBER = re.compile(r"part-(\d+)")
@@ -374,6 +375,13 @@ class Writer(ABC):
             act()
         except OSError as error:
             self._break(output_error(self._output.path, error), error)
+        except MemoryError as error:  # Arrow's is one of its own exceptions, too
+            release_for(error)
+            msg = (
+                f"there must be enough memory to write {self._output.path}; the process "
+                f"ran out of it; {ADVICE}"
+            )
+            self._break(OutputError(msg), error)
         except (pa.ArrowException, OutputError) as error:
             msg = f"{self._output.path} could not be written: {error}"
             self._break(OutputError(msg), error)

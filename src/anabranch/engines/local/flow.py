@@ -38,6 +38,7 @@ from anabranch.runtime.breaks import Breaks
 from anabranch.runtime.compiled.program import choice_of
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import OnError, stop
+from anabranch.runtime.memory_reserve import explain_lack
 from anabranch.runtime.ports import AbortedError
 from anabranch.runtime.verify.verifier import Verifier
 
@@ -350,7 +351,7 @@ class LocalFlow:
         except AbortedError:
             pass
         except BaseException as error:  # noqa: BLE001 - kept for whoever waits
-            self.fail(error)
+            self.fail(explain_lack(error))
         network.join()
 
     @contextlib.contextmanager

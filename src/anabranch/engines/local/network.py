@@ -36,6 +36,7 @@ from anabranch.runtime.element import Deliver, Pace, Replica
 from anabranch.runtime.failures import OnError
 from anabranch.runtime.handover import Handover
 from anabranch.runtime.interpreter import kernel_of
+from anabranch.runtime.memory_reserve import explain_lack
 from anabranch.runtime.ordering.by_position import in_order_of_positions
 from anabranch.runtime.ordering.choose import make_merge
 from anabranch.runtime.ordering.merge import Dealt
@@ -571,7 +572,7 @@ class Network:
         except AbortedError:
             return
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            self._fail(error)
+            self._fail(explain_lack(error))
 
     def _hand_over(self, replica: Replica, inlet: Inlet, handover: Handover) -> None:
         """Give away the states of keys that move, and get those of others."""

@@ -37,6 +37,7 @@ from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import Failure, stop
+from anabranch.runtime.memory_reserve import release_for
 from anabranch.runtime.verify.verifier import Verifier, find_verdicts
 
 WORTH_S = 0.02  # duration of a round above which several replicas are tried
@@ -169,7 +170,8 @@ class LocalRun(RunningThread):
             )
             self._verifier.check()
             self._sinks.flush_all()
-        except BaseException:
+        except BaseException as error:
+            release_for(error)
             self._sinks.fail()
             raise
         self._sinks.close(publish=complete or self._graph.live)

@@ -37,6 +37,7 @@ from anabranch.runtime.ambient import Ambient
 from anabranch.runtime.batch import Batch, Column, Ledger, Mark, Origin, mark_at
 from anabranch.runtime.births import Births
 from anabranch.runtime.failures import OnError
+from anabranch.runtime.memory_reserve import explain_lack
 from anabranch.runtime.ports import AbortedError
 
 
@@ -220,7 +221,7 @@ class Flusher:
         except AbortedError:
             return
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            self._fail(error)
+            self._fail(explain_lack(error))
 
     def _wait(self) -> list[Gathering] | None:
         """Wait until something may be late; None when it is over."""
@@ -347,7 +348,7 @@ class SourceThread:
         except AbortedError:
             return
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            self._into.break_off(self, error)
+            self._into.break_off(self, explain_lack(error))
 
     def _drive(self) -> None:
         kind = self.op.kind

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ from pathlib import Path
 
 import pyspark
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from anabranch.engines.spark.class_archive import archive_options
@@ -119,6 +121,8 @@ def add_defaults(
 
 
 OLDEST_JAVA = 17
+FEWEST_FILES = 340  # 280 jars, and the sockets of a session on this machine
+_NO_JVM = "JAVA_GATEWAY_EXITED"
 RESULT_LIMIT = "spark.driver.maxResultSize"
 _DEFAULT_PYTHON = "python3"  # Spark's default if PYSPARK_PYTHON is not set
 _NEEDED = ("anabranch", "cloudpickle", "lmdb", "numpy", "pyarrow", "xxhash")
@@ -186,6 +190,8 @@ def open_session(master: str | None) -> SparkSession:
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - of another thread
         return SparkSession.builder.getOrCreate()
     java = None if is_submitted() else check_java()
+    if java is not None:
+        check_files()
     given = read_settings()
     builder = SparkSession.builder
     for name, value in choose_settings(master, given, java).items():
@@ -193,7 +199,17 @@ def open_session(master: str | None) -> SparkSession:
     python = given.get("spark.pyspark.python", sys.executable)
     os.environ.setdefault("PYSPARK_PYTHON", python)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if _NO_JVM not in str(error):
+            raise
+        msg = (
+            f"Spark must be able to start Java; {java or 'it'} ended at once, and says "
+            f"why above; allow it enough memory (spark.driver.memory), processes and "
+            f"open files, or run with on='local'"
+        )
+        raise EngineError(msg) from error
 
 
 def refuse_connect(master: str | None) -> None:
@@ -255,6 +271,20 @@ def check_java() -> str:
         raise EngineError(msg)
     assert java is not None  # noqa: S101 - it has a version
     return java
+
+
+def check_files() -> None:
+    """Refuse a limit of open files with which Spark's Java cannot start.
+
+    Java raises the soft limit by itself, to the hard one.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < FEWEST_FILES:
+        msg = (
+            f"Spark needs at least {FEWEST_FILES} open files; this process may have "
+            f"{most}; allow more (ulimit -n), or run with on='local'"
+        )
+        raise EngineError(msg)
 
 
 def check_python(spark: SparkSession) -> None:

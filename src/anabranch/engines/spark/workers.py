@@ -36,7 +36,7 @@ from anabranch.epochs.resident.link import LostError
 from anabranch.epochs.task import EpochAttempt
 from anabranch.epochs.unit.egress import Exits
 from anabranch.epochs.unit.progress import PROGRESS, sum_up
-from anabranch.errors import AnabranchError, EngineError
+from anabranch.errors import AnabranchError, EngineError, advise
 from anabranch.graph.graph import Graph
 from anabranch.runtime.ports import AbortedError
 
@@ -163,7 +163,7 @@ def engine_error(
         return None
     if is_loss(error) and not full:
         return _loss_error(text, operators)
-    advice = "its __cause__ has the whole report of Spark"
+    advice = advise(text, "its __cause__ has the whole report of Spark")
     if full:
         advice = "free space in the temporary directory (TMPDIR, spark.local.dir)"
     return EngineError(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import sys
 import threading
@@ -20,9 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from anabranch.errors import EngineError
+from anabranch.logs import log, logger_of
 from anabranch.plan.column_kernels import ColumnKernel
 from anabranch.plan.plan import ArrayColumn, ArrayKernel
 from anabranch.private import make_private, private_directory
@@ -30,6 +32,9 @@ from anabranch.private import make_private, private_directory
 Fire: TypeAlias = Callable[..., bool]  # count, arrays in, arrays out, constants -> bad
 
 FOLDER_VARIABLE = "ANABRANCH_KERNELS"
+
+T = TypeVar("T")
+_LOGGER = logger_of("runtime")
 
 _lock = threading.Lock()
 _compiled: dict[str, Fire] = {}
@@ -146,11 +151,14 @@ def compile_functions(text: str, signatures: Mapping[str, str]) -> list[Fire]:
     digest = hashlib.sha256(f"{signatures} {text}".encode()).hexdigest()[:24]
     try:
         numba = importlib.import_module("numba")
-        module, cache = _load(f"m{digest}", text)
-        return [
-            numba.njit(signature, nogil=True, cache=cache)(vars(module)[name].py_func)
-            for name, signature in signatures.items()
-        ]
+
+        def compile_all(module: ModuleType, *, cache: bool) -> list[Fire]:
+            return [
+                numba.njit(sign, nogil=True, cache=cache)(vars(module)[name].py_func)
+                for name, sign in signatures.items()
+            ]
+
+        return _compile_stored(numba, f"m{digest}", text, compile_all)
     except Exception as error:  # compilers fail in many ways
         msg = f"{type(error).__name__}: {error}"
         raise CompilationError(msg) from error
@@ -162,25 +170,28 @@ def _compile(name: str, text: str, kernel: ArrayKernel | ColumnKernel) -> Fire:
         if numba.config.USING_SVML and "math." in text:
             msg = "Intel's SVML computes math functions differently from Python"
             raise CompilationError(msg)  # noqa: TRY301 - one way to say no
-        module, cache = _load(name, text)
         if isinstance(kernel, ColumnKernel):
             signature = _column_signature(numba, kernel)
         else:
             signature = _signature(numba, kernel.takes, kernel.gives)
-        decorate = numba.njit(
-            [signature],
-            nogil=True,
-            error_model="numpy",
-            fastmath=False,
-            cache=cache,
-        )
-        made: Fire = decorate(module.kernel)
+
+        def compile_one(module: ModuleType, *, cache: bool) -> Fire:
+            decorate = numba.njit(
+                [signature],
+                nogil=True,
+                error_model="numpy",
+                fastmath=False,
+                cache=cache,
+            )
+            made: Fire = decorate(module.kernel)
+            return made
+
+        return _compile_stored(numba, name, text, compile_one)
     except CompilationError:
         raise
     except Exception as error:  # compilers fail in many ways
         msg = f"{type(error).__name__}: {error}"
         raise CompilationError(msg) from error
-    return made
 
 
 def _signature(
@@ -194,25 +205,41 @@ def _signature(
     return types.boolean(types.int64, *read, *written, constants)
 
 
-def _load(name: str, text: str) -> tuple[Any, bool]:
-    """Return the module of a text, and whether its compiled code can be cached."""
+def _compile_stored(numba: Any, name: str, text: str, make: Callable[..., T]) -> T:
+    """Compile the module of a text by `make`, or read its code from the folder.
+
+    If the folder is full, or a file in it is damaged, all that costs is time.
+    """
     folder = kernel_folder()
-    if folder is None:
-        made = ModuleType(f"anabranch_kernel_{name}")
-        exec(compile(text, f"<anabranch kernel {name}>", "exec"), vars(made))  # noqa: S102 - our own text
-        return made, False
+    if folder is not None:
+        try:
+            return make(_load(folder, name, text), cache=True)
+        except numba.core.errors.NumbaError:
+            raise
+        except Exception as error:  # noqa: BLE001 - Numba unpickles its files
+            log(_LOGGER, logging.WARNING, "folder of kernels", error=repr(error))
+    made = ModuleType(f"anabranch_kernel_{name}")
+    exec(compile(text, f"<anabranch kernel {name}>", "exec"), vars(made))  # noqa: S102 - our own text
+    return make(made, cache=False)
+
+
+def _load(folder: Path, name: str, text: str) -> ModuleType:
+    """Return the module of a text, from a file in the folder."""
     path = folder / f"anabranch_kernel_{name}.py"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        try:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
     module_name = path.stem
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None and spec.loader is not None  # noqa: PT018, S101
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # Numba finds the function by its module
     spec.loader.exec_module(module)
-    return module, True
+    return module
 
 
 def kernel_folder() -> Path | None:
