@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark import loop
-from anabranch.epochs import item_files
+from anabranch.epochs import epoch_stages, item_files
 from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 from tests.programs.functions import Event, events, running_total
 
@@ -57,7 +56,7 @@ def test_nothing_is_sorted_for_a_sink_of_the_users(monkeypatch, tmp_path):
         pytest.fail("the items of an unordered sink are sorted")
 
     monkeypatch.setattr(item_files, "in_order", refuse)
-    monkeypatch.setattr(loop, "in_order", refuse)
+    monkeypatch.setattr(epoch_stages, "in_order", refuse)
     for in_workers in (False, True):
         path = tmp_path / f"rows{in_workers}"
         out = by_key().write(Rows(str(path), in_workers))
