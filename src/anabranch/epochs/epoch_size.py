@@ -97,6 +97,62 @@ class ResultLimit:
         self.items = self._most = max(1, taken // 2)
 
 
+class Admission:
+    """The items that an epoch takes of each source.
+
+    They are as many as the user or a controller has `told`, or as many as is good; but
+    not more than the driver can take results of.
+
+    >>> admission = Admission(None)
+    >>> admission.items, admission.is_settled
+    (16, False)
+    >>> admission.told = 1000
+    >>> admission.items, admission.is_settled
+    (1000, True)
+    >>> admission.limit = ResultLimit(1_000_000)
+    >>> admission.note_results(100, 500_000), admission.items
+    (True, 100)
+    """
+
+    def __init__(self, told: int | None) -> None:
+        self.told = told
+        self.limit = ResultLimit(math.inf)  # known once there is a session
+        self._size = EpochSize()
+        self._is_limited = False
+
+    @property
+    def wanted(self) -> int:
+        """The items of an epoch if the driver could take any results."""
+        return self._size.items if self.told is None else self.told
+
+    @property
+    def items(self) -> int:
+        """The items of the next epoch."""
+        return min(self.wanted, self.limit.items)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether their number is not a guess."""
+        return self.told is not None or self._size.settled
+
+    def note(self, rows: int, seconds: float, work_s: float) -> None:
+        """Record an epoch: its items, its duration and the work of its tasks."""
+        if self.told is None:
+            self._size.note(rows, seconds, work_s)
+
+    def note_results(self, rows: int, result_bytes: int) -> bool:
+        """Record the bytes of an epoch's results; tell if they limit epochs from now on."""
+        self.limit.note(rows, result_bytes)
+        begins = self.limit.items < self.wanted and not self._is_limited
+        self._is_limited |= begins
+        return begins
+
+    def refuse(self, rows: int) -> None:
+        """Record an epoch whose results did not fit."""
+        self.limit.refuse(rows)
+        self._is_limited = True
+
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 

@@ -7,7 +7,6 @@ one, producers first, each in an epoch of its own.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import shutil
 import tempfile
@@ -15,7 +14,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,26 +53,26 @@ from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Committer, find_reached
 from anabranch.epochs.division import OF_JOBS, StageCosts
 from anabranch.epochs.end_of_stream import EndOfStream, SharedRounds
-from anabranch.epochs.epoch_size import EpochSize, ResultLimit
+from anabranch.epochs.epoch_size import Admission, ResultLimit
 from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.intake import THREAD, Intake, Taken, Taking
 from anabranch.epochs.layout import lay_out, why_not_cut
 from anabranch.epochs.log import (
     Arrivals,
     EpochLog,
-    UnitLoads,
     births_in,
     tasks_of,
 )
 from anabranch.epochs.loop import Epochs
+from anabranch.epochs.measures import OperatorMeasures
 from anabranch.epochs.modules import send_importing_by_value
 from anabranch.epochs.outputs import Deliveries, SparkOutputs
-from anabranch.epochs.state.restore import local_directory, measure_directory
+from anabranch.epochs.state.restore import local_directory
 from anabranch.epochs.state.states import BUCKETS
-from anabranch.epochs.task import ExternalSinks, Report, Spec
+from anabranch.epochs.task import ExternalSinks, Spec
 from anabranch.errors import AnabranchError, RefutedError
 from anabranch.graph.graph import Graph
-from anabranch.metrics.job_metrics import Metrics, OperatorLoad
+from anabranch.metrics.job_metrics import Metrics
 from anabranch.metrics.latency import count_by_ms, recent_summary, summary
 from anabranch.operators.clock import has_idle
 from anabranch.operators.lifted import Lifted, restore
@@ -96,7 +95,6 @@ PLACES: Places = {
     Deliveries.deliver.__code__: lambda frame: frame.f_locals["op"].name,
     Taking._take_from.__code__: lambda frame: frame.f_locals["name"],  # noqa: SLF001
 }
-STATE_S = 5.0  # between two measurements of the size of states
 
 
 @dataclass(frozen=True)
@@ -142,26 +140,17 @@ class SparkRun(RunningThread):
         except BaseException:
             self._close()
             raise
-        self._ran: dict[str, tuple[int, int]] = {}  # in columns, in Python
-        self._buckets_opened = self._buckets_restored = 0
         self._committer = Committer(
             graph, options.on_error, self._outputs, self._checkpoint
         )
         self._degree = options.degree
         self._cores: int | None = None  # known once there is a session
         self._cuts: frozenset[str] = frozenset()
-        self._channels: Mapping[str, int] = {}  # by operator, in the last epoch
         self._sparing = False  # no replicas if there is little work
-        self._size = EpochSize()
-        self._epoch_items = options.epoch_items or self._size.items
-        self._admits = options.epoch_items is None  # as many as is good
-        self._limit = ResultLimit(math.inf)  # known once there is a session
-        self._is_limited = False
+        self._admission = Admission(options.epoch_items)
         self._epoch_log = EpochLog(options.on_epoch)
-        self._loads = UnitLoads()
+        self._measures = OperatorMeasures()
         self._spark_ui: str | None = None  # its address
-        self._state_directory: Path | None = None  # of this host
-        self._state_sizes: dict[str, tuple[float, int | None]] = {}  # when; bytes
         self._epoch_rows = 0  # of the one that runs
         self._pace_s = PACE_S
         self._overlaps = True  # epochs may overlap
@@ -281,9 +270,9 @@ class SparkRun(RunningThread):
         checkpoint = self._checkpoint
         spec = self._make_spec(scratch)
         self._spark_ui = spark.sparkContext.uiWebUrl
-        self._state_directory = spec.states
+        self._measures.states = spec.states
         self._cores = spark.sparkContext.defaultParallelism
-        self._limit = ResultLimit(find_result_limit(spark))
+        self._admission.limit = ResultLimit(find_result_limit(spark))
         degree = self._options.degree or self._cores
         buckets = self._options.buckets or BUCKETS
         epochs = self._epochs = open_epochs(
@@ -455,14 +444,14 @@ class SparkRun(RunningThread):
             divider.cuts = self._cuts
             divider.sparing = self._sparing
             epochs.profiling = self._epoch_log.profiling
-            asked = min(self._epoch_items, self._limit.items)
+            asked = self._admission.items
             taken = self._take(taking, asked, divider.degree)
             if not taken.pieces:
                 return
             waiting.append(
                 NextEpoch(taken, number, asked, divider.degree, time.perf_counter())
             )
-            if self._size.settled or not self._admits:  # the size is not a guess
+            if self._admission.is_settled:
                 taking.prepare(asked, divider.degree)
                 if taking.is_early and self._overlaps:
                     epochs.begin(taken.pieces)
@@ -492,7 +481,6 @@ class SparkRun(RunningThread):
             epochs.idle = self._silence.find_idle_ports()
         epochs = self._run_epoch(epochs, epoch)
         self._epoch_rows = 0
-        self._channels = epochs.channels
         reached = find_reached(epochs.reports)
         for name in taken.pieces:
             intakes[name].advance(reached.get(name, {}))
@@ -501,16 +489,11 @@ class SparkRun(RunningThread):
             for report in epochs.reports:
                 if name in report.surveyed:
                     intakes[name].learn(report.surveyed[name])
-        self._note_columns(epochs.reports)
-        self._buckets_opened += sum(report.opened for report in epochs.reports)
-        self._buckets_restored += sum(report.restored for report in epochs.reports)
-        self._loads.note(epochs.reports)
+        self._measures.note(epochs.reports, epochs.channels)
         tasks = tasks_of(self._layout, epochs.reports)
         self._arrivals.note_delivery(tasks, births_in(epochs.reports))
         self._note_results(rows, epochs.result_bytes)
-        if self._admits:
-            self._size.note(rows, self._epoch_log.seconds[-1], tasks.longest_s)
-            self._epoch_items = self._size.items
+        self._admission.note(rows, self._epoch_log.seconds[-1], tasks.longest_s)
         if rows < asked and self._arrivals.live:
             left_s = began_s + self._pace_s - time.monotonic()
             self._stopping.wait(max(0.0, left_s))
@@ -564,13 +547,12 @@ class SparkRun(RunningThread):
 
     def _note_results(self, rows: int, result_bytes: int) -> None:
         """Limit epochs if the driver could not take their results."""
-        self._limit.note(rows, result_bytes)
-        if self._limit.items < self._epoch_items and not self._is_limited:
-            self._is_limited = True
+        limit = self._admission.limit
+        if self._admission.note_results(rows, result_bytes):
             self._note(
-                f"epochs take at most {self._limit.items} items",
+                f"epochs take at most {limit.items} items",
                 f"an item brings {result_bytes / rows:.0f} bytes to the driver, and "
-                f"{RESULT_LIMIT} is {self._limit.most_bytes:.0f} bytes",
+                f"{RESULT_LIMIT} is {limit.most_bytes:.0f} bytes",
                 "an epoch of more could fail",
             )
 
@@ -582,12 +564,12 @@ class SparkRun(RunningThread):
         asked = min(epoch.asked, epoch.taken.rows)
         if not is_too_large(error) or asked < 2 or epochs.in_driver_too:  # noqa: PLR2004 - one cannot be divided
             return False
-        self._limit.refuse(asked)
-        self._is_limited = True
+        self._admission.refuse(asked)
+        limit = self._admission.limit
         self._note(
-            f"epochs take at most {self._limit.items} items",
+            f"epochs take at most {limit.items} items",
             f"the results of {epoch.taken.rows} were larger than {RESULT_LIMIT}, "
-            f"{self._limit.most_bytes:.0f} bytes",
+            f"{limit.most_bytes:.0f} bytes",
             "nothing of that epoch was published; its items are taken again",
         )
         return True
@@ -660,7 +642,7 @@ class SparkRun(RunningThread):
             recent_latency_from_reading=recent_summary([self._arrivals.from_reading]),
             latency_counts=count_by_ms([self._arrivals.latencies]),
             degrees={
-                region: self._channels.get(first, self.degree)
+                region: self._measures.channels.get(first, self.degree)
                 for region, first in self._regions.items()
             },
             epochs=self._epoch_log.ran,
@@ -675,51 +657,13 @@ class SparkRun(RunningThread):
             epoch_done={}
             if self._tasks is None or not self._epoch_rows
             else self._tasks.count_done(),
-            in_columns=self._share_in_columns(),
-            buckets_opened=self._buckets_opened,
-            buckets_restored=self._buckets_restored,
-            load=self._measure_loads(),
+            in_columns=self._measures.find_shares_in_columns(),
+            buckets_opened=self._measures.buckets_opened,
+            buckets_restored=self._measures.buckets_restored,
+            load=self._measures.measure_loads(self._layout),
             hot_keys={} if self._epochs is None else self._epochs.find_hot_keys(),
             spark_ui=self._spark_ui,
         )
-
-    def _measure_loads(self) -> dict[str, OperatorLoad]:
-        """Return the load of each operator, which is that of its unit."""
-        found: dict[str, OperatorLoad] = {}
-        for unit in self._layout.units:
-            operators = (*unit.operators, *unit.writes)
-            if not operators:
-                continue
-            replicas = self._channels.get(operators[0], 1)
-            held = self._measure_state(unit.name)
-            load = self._loads.of(unit.number, operators[0], replicas, held)
-            found |= dict.fromkeys(operators, load)
-        return found
-
-    def _measure_state(self, unit: str) -> int | None:
-        """Return the size of a unit's states on this host, some seconds old."""
-        if self._state_directory is None:
-            return None
-        now_s = time.monotonic()
-        known = self._state_sizes.get(unit)
-        if known is None or now_s - known[0] > STATE_S:
-            size = measure_directory(self._state_directory / unit)
-            known = self._state_sizes[unit] = now_s, size
-        return known[1]
-
-    def _note_columns(self, reports: Iterable[Report]) -> None:
-        """Count the items run in columns, and those that could have been."""
-        for report in reports:
-            for name, (done, others) in report.ran.items():
-                columns, python = self._ran.get(name, (0, 0))
-                self._ran[name] = columns + done, python + others
-
-    def _share_in_columns(self) -> dict[str, float]:
-        return {
-            name: columns / (columns + python)
-            for name, (columns, python) in self._ran.items()
-            if columns + python
-        }
 
     def actuator(self) -> SparkActuator:
         """Return the throughput controller's view and controls."""
@@ -753,11 +697,11 @@ class SparkRun(RunningThread):
     @property
     def epoch_items(self) -> int:
         """The number of items an epoch takes of each source; fixed once set."""
-        return self._epoch_items
+        return self._admission.wanted
 
     @epoch_items.setter
     def epoch_items(self, items: int) -> None:
-        self._epoch_items, self._admits = items, False
+        self._admission.told = items
 
     def set_degree(self, degree: int) -> None:
         """Change the degree, from the next epoch on."""
