@@ -23,21 +23,19 @@ RunRound: TypeAlias = Callable[
 class BodyRunner:
     """Runs the rounds of an `iterate`: each is a program of its own, on all replicas.
 
-    Unless the user sets the number of replicas (`degree`), one thread runs the first
-    round; if it takes longer than `worth_s`, the next has `most` replicas, and the
-    faster choice continues. `prepare` is called once before that.
+    One thread runs the first round; if it takes longer than `worth_s`, the next has
+    `most` replicas, and the faster choice continues. If `worth_s` is 0, all rounds have
+    them. `prepare` is called once before that.
     """
 
     def __init__(
         self,
         run: RunRound,
-        degree: int | None,
         most: int,
         worth_s: float,
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self._run = run
-        self._degree = degree
         self._most = most
         self._worth_s = worth_s
         self._prepare = prepare
@@ -45,7 +43,7 @@ class BodyRunner:
 
     def __call__(self, graph: Graph, items: list[Any]) -> list[Any]:
         """Run the body on the items of a window."""
-        degree = self._degree or self._choose_degree(len(items))
+        degree = self._choose_degree(len(items))
         if degree > 1:
             self._prepare()
         began_s = time.perf_counter()
@@ -62,6 +60,8 @@ class BodyRunner:
         return outputs
 
     def _choose_degree(self, items: int) -> int:
+        if self._worth_s == 0:
+            return self._most
         alone_s = self._took_s.get(1)
         if alone_s is None or alone_s * items < self._worth_s or self._most == 1:
             return 1

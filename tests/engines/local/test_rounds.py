@@ -39,7 +39,8 @@ def of_stream(body):
 
 @pytest.mark.parametrize("degree", needs.quick(1, [2, 1, 4]))
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_rounds_give_what_one_thread_gives(body, degree):
+def test_rounds_give_what_one_thread_gives(body, degree, monkeypatch):
+    monkeypatch.setattr(local_run, "WORTH_S", 0)  # whatever a round takes
     expected, sinks = of_stream(body), of_stream(body)
     ab.run(*expected, on="sequential")
 
@@ -55,7 +56,8 @@ def by_thread(pair: tuple[int, int]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("degree", [1, 3])
-def test_a_round_has_as_many_threads_as_it_is_told(degree):
+def test_a_round_has_as_many_threads_as_it_is_told(degree, monkeypatch):
+    monkeypatch.setattr(local_run, "WORTH_S", 0)
     pairs = ab.from_iterable([(n, 0) for n in range(600)])
     out = pairs.iterate(lambda s: s.map(by_thread), rounds=1).to_list()
 
@@ -67,7 +69,7 @@ def test_a_round_has_as_many_threads_as_it_is_told(degree):
 
 def test_rounds_that_take_long_are_tried_on_all_cores(monkeypatch):
     tried = []
-    monkeypatch.setattr(local_run, "WORTH_S", 0.0)
+    monkeypatch.setattr(local_run, "WORTH_S", 1e-12)
     monkeypatch.setattr(local_run.os, "cpu_count", lambda: 2)
     run = local_run.run_body
 
@@ -84,12 +86,23 @@ def test_rounds_that_take_long_are_tried_on_all_cores(monkeypatch):
     assert [1, 2, 3] == out.items
 
 
+def test_short_rounds_stay_in_one_thread_whatever_the_degree(monkeypatch):
+    monkeypatch.setattr(local_run, "WORTH_S", 60)
+    monkeypatch.setattr(local_run, "run_body", lambda *_: pytest.fail("has replicas"))
+    out = ab.from_iterable([1, 2, 3]).iterate(lambda s: s.map(abs), rounds=4).to_list()
+
+    ab.run(out, on="local", degree=3)
+
+    assert [1, 2, 3] == out.items
+
+
 def halve(n: int) -> int:
     return 60 // (3 - n)
 
 
 @pytest.mark.parametrize("on", ["sequential", "local"])
-def test_a_failure_in_a_round_is_that_of_one_thread(on):
+def test_a_failure_in_a_round_is_that_of_one_thread(on, monkeypatch):
+    monkeypatch.setattr(local_run, "WORTH_S", 0)
     out = ab.from_iterable([5, 4, 3, 2]).iterate(
         lambda s: s.map(halve, name="halve"), rounds=1, name="rounds"
     )

@@ -60,8 +60,7 @@ def run_bodies_in_parallel(graph: Graph, plan: Plan, options: Options) -> Graph:
     runners = {
         body.operator: BodyRunner(
             partial(run_body, body.plan, options),
-            options.degree,
-            os.cpu_count() or 1,
+            options.degree or os.cpu_count() or 1,
             WORTH_S,
         )
         for body in plan.bodies

@@ -77,8 +77,7 @@ class SparkRounds:
         """Run the rounds on the items of a window; return the result of the last."""
         cores = self._spark.sparkContext.defaultParallelism
         most = self._degree or cores
-        told = most if WORTH_S == 0 else None
-        run = BodyRunner(self._run, told, most, WORTH_S, self._prepare)
+        run = BodyRunner(self._run, most, WORTH_S, self._prepare)
         try:
             return run_rounds(self._kind, items, run)
         finally:
