@@ -1,7 +1,11 @@
 """Which classes and functions of a program an unknown item may run."""
 
+import fractions
+import gc
+import json
 import sys
 import types
+import weakref
 
 import pytest
 
@@ -93,3 +97,43 @@ def test_what_cannot_be_followed_in_a_container_is_named(module):
 
     assert universe.foreign_part([1, {"a": iter(())}]) == "tuple_iterator"
     assert universe.foreign_part([1, {"a": (2, "b")}]) is None
+
+
+def test_a_class_that_is_made_after_a_look_at_all_is_seen(module):
+    assert len(Universe([module.operator]).classes) == 3
+
+    late = type("Late", (json.JSONEncoder,), {"__module__": module.__name__})
+
+    assert late in Universe([module.operator]).classes
+
+
+def test_a_class_of_a_package_is_forgotten_with_its_last_use(module):
+    made = type("OfPackage", (), {"__module__": "json"})
+    gone = weakref.ref(made)
+    assert made not in Universe([module.operator]).classes
+
+    del made
+    gc.collect()
+
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("package", "patched", "name"),
+    [
+        ("json", json, "dumps"),
+        ("json", json.JSONEncoder, "default"),
+        ("fractions", fractions.Fraction, "numerator"),
+    ],
+)
+def test_a_part_that_is_replaced_after_a_look_at_its_package_is_seen(
+    module, monkeypatch, package, patched, name
+):
+    assert Universe([module.operator]).why_patched(package) is None
+
+    new = property(module.operator) if name == "numerator" else module.operator
+    monkeypatch.setattr(patched, name, new)
+
+    found = Universe([module.operator]).why_patched(package)
+    assert found is not None
+    assert f".{name} was replaced" in found

@@ -495,10 +495,11 @@ def read_method(run: AbstractInterpreter, value: Value, name: str, here: Here) -
         or (isinstance(r, BoundMethod) and r.owner in value)
         for r in found
     )
-    if not has_method or run.universe.has_field(name):
-        return found
     fields = (InputPart, Fresh, SharedPart, Plain)
-    return frozenset(r for r in found if not isinstance(r, fields))
+    methods = frozenset(r for r in found if not isinstance(r, fields))
+    if not has_method or methods == found or run.universe.has_field(name):
+        return found
+    return methods
 
 
 def _has_methods(run: AbstractInterpreter, root: Root) -> bool:

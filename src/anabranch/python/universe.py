@@ -11,8 +11,11 @@ import copy
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import compress, repeat
+from operator import itemgetter, not_
 from typing import Any
 
 from anabranch.graph.site import is_users_file, is_users_module
@@ -121,11 +124,8 @@ class Universe:
         if self._found.classes is None:
             self._found.classes = [
                 cls
-                for cls in subclasses(object)
-                # quicker than `__module__`; thousands are checked
-                if vars(cls).get("__module__") in self.modules
-                and not issubclass(cls, Operator)
-                and is_users_class(cls)
+                for cls in _classes_in(self.modules)
+                if not issubclass(cls, Operator) and is_users_class(cls)
             ]
         return self._found.classes
 
@@ -229,17 +229,39 @@ def _find_patched_part(package: str) -> str | None:
     >>> _find_patched_part("json") is None
     True
     """
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] != package or is_users_module(name):
+    below = f"{package}."
+    names = list(sys.modules)
+    for name in compress(names, map(str.startswith, names, repeat(package))):
+        if not (name == package or name.startswith(below)) or is_users_module(name):
             continue
+        module = sys.modules.get(name)
         for key, value in list(getattr(module, "__dict__", {}).items()):
             if _is_users_function(value):
                 return f"{name}.{key}"
             if isinstance(value, type) and value.__module__ == name:
-                for inner, raw in list(vars(value).items()):  # another thread may add
-                    if _is_users_function(function_in(raw)):
-                        return f"{name}.{key}.{inner}"
+                inner = _find_patched_method(value)
+                if inner is not None:
+                    return f"{name}.{key}.{inner}"
     return None
+
+
+# What classes written in C have: nothing of Python can be inside.
+_OF_C = frozenset(
+    [
+        *(types.WrapperDescriptorType, types.MethodDescriptorType),
+        *(types.BuiltinFunctionType, types.ClassMethodDescriptorType),
+        *(types.GetSetDescriptorType, types.MemberDescriptorType),
+        *(str, int, tuple, types.NoneType),
+    ]
+)
+
+
+def _find_patched_method(cls: type) -> str | None:
+    methods = list(vars(cls).items())  # a copy: another thread may add some
+    if _OF_C.issuperset(map(type, map(itemgetter(1), methods))):
+        return None
+    users = (name for name, raw in methods if _is_users_function(function_in(raw)))
+    return next(users, None)
 
 
 def _is_users_function(value: Any) -> bool:
@@ -279,6 +301,40 @@ def subclasses(cls: type) -> list[type]:
                 found.update(new)
                 reached.extend(new)
     return reached[1:]
+
+
+# Classes that were seen in packages, by their ids, which are forgotten with the classes.
+_in_packages: dict[int, weakref.ref[type]] = {}
+
+
+def _classes_in(modules: Collection[str]) -> list[type]:
+    """Return the loaded classes of some modules.
+
+    Of the thousands that are loaded nearly all are of packages. Looking up the module of
+    each takes most of the time, so that is done once for a class of a package.
+    """
+    classes = subclasses(object)
+    if all(map(is_users_module, modules)):
+        known = map(_in_packages.__contains__, map(id, classes))
+        classes = list(compress(classes, map(not_, known)))
+    found = []
+    for cls in classes:
+        # quicker than `__module__`, and no metaclass decides it
+        module = vars(cls).get("__module__")
+        if module in modules:
+            found.append(cls)
+        elif module is None or not is_users_module(module):  # None: written in C
+            _remember_in_package(cls)
+    return found
+
+
+def _remember_in_package(cls: type) -> None:
+    key = id(cls)
+
+    def forget(_: weakref.ref[type]) -> None:
+        _in_packages.pop(key, None)
+
+    _in_packages[key] = weakref.ref(cls, forget)
 
 
 @functools.lru_cache(maxsize=512)
