@@ -418,6 +418,8 @@ class StagedOutput(FileOutput):
             if turn < first.turn and epoch_of(path.name) < first.epoch:
                 remove_tree(path)
         found = len(list(self._parts.glob(f"part-*.{self.kind.format}")))
+        if found > count and not self._is_complete():
+            raise self._describe_unknown_parts(found)
         if found != count and not self._is_complete():
             raise self._incomplete()
         if not (self.kind.single and self._is_complete()):
@@ -482,6 +484,14 @@ class StagedOutput(FileOutput):
             path = self._parts / one.part
             if (why := self._why_other_size(path, one)) is not None:
                 raise self._describe_part(path, why)
+
+    def _describe_unknown_parts(self, found: int) -> CheckpointError:
+        return CheckpointError(
+            f"an output must have the parts that the checkpoint knows; {self.path} has "
+            f"{found}, and the checkpoint knows {self._count}; put back what is missing "
+            f"among its commits, or start again with an empty checkpoint and another "
+            f"output"
+        )
 
     def _incomplete(self) -> CheckpointError:
         return CheckpointError(

@@ -116,6 +116,14 @@ def test_a_damaged_state_sends_the_job_back_one_epoch(job):
     assert [EXPECTED, EXPECTED] == job.read()
 
 
+def test_a_record_that_is_gone_is_asked_for(job):
+    job.run(kill=("published", 3))
+    (job.folder / "checkpoint" / "commits" / "000000003.json").unlink()
+
+    with pytest.raises(CheckpointError, match=r"put back .* among its commits"):
+        job.run()
+
+
 def test_a_damaged_list_of_parts_is_named(job):
     job.run(kill=("delivered", 3))
     for path in (job.folder / "checkpoint" / "parts").iterdir():

@@ -191,11 +191,13 @@ def make_ledger(path: Path, _driver: int) -> Ledger:
 class Simulation:
     """One job under one schedule, until it has come to its end."""
 
-    def __init__(self, monkeypatch, folder: Path, seed: int, *, store=False) -> None:
+    def __init__(
+        self, monkeypatch, folder: Path, seed: int, *, store=False, exist_ok=False
+    ) -> None:
         self._store = store
         self.folder = folder / "job"
-        self.folder.mkdir()
-        self._hosts = folder / "hosts"
+        self.folder.mkdir(exist_ok=exist_ok)
+        self.hosts = folder / "hosts"
         self._ledgers = [make_ledger(folder / "ledger", n) for n in range(2)]
         self._monkeypatch = monkeypatch
         self.schedule = Schedule(seed, self.folder)
@@ -208,7 +210,7 @@ class Simulation:
             if self.schedule.chance.random() < 0.5:
                 self.schedule.log.append("the power fails")
                 close_buckets()
-                shutil.rmtree(self._hosts, ignore_errors=True)
+                shutil.rmtree(self.hosts, ignore_errors=True)
                 if not self._store:
                     self.schedule.disk.lose_power()
 
@@ -221,7 +223,7 @@ class Simulation:
         cluster = Cluster(schedule.run_task, hosts, schedule if stays else None)
         patch = self._monkeypatch
         with (
-            imitated(patch, cluster, self._hosts, self.schedule.in_driver),
+            imitated(patch, cluster, self.hosts, self.schedule.in_driver),
             patch.context() as also,
         ):
             also.setattr(os, "fsync", self.schedule.disk.sync)
@@ -229,7 +231,7 @@ class Simulation:
                 Divider, "measure_costs", lambda one, _: setattr(one, "costs", costs)
             )
             try:
-                self._start()
+                self.start()
             except (Killed, FencedError):  # fenced off as often as it may try
                 return False
             except AnabranchError:
@@ -246,11 +248,11 @@ class Simulation:
             if not self._store:
                 patch.setattr(fcntl, "flock", lambda *_: None)
             try:
-                self._start(1)
+                self.start(1)
             except Killed:
                 self.schedule.log.append("the second driver is dead")
 
-    def _start(self, driver: int = 0) -> None:
+    def start(self, driver: int = 0) -> None:
         sums = ab.from_iterable(ITEMS, Item).key_by("key").scan(add, 0)
         ab.run(
             sums.write_csv(self._locate("sums")),
