@@ -1,87 +1,86 @@
-"""Items for external sinks that take them in any order: nothing is sorted for them."""
+"""The failures that an external sink had in an epoch are kept beside its items."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+import pickle
 
 import pytest
 
-import anabranch as ab
-from anabranch.epochs import epoch_stages, item_files
-from tests.engines.spark.imitation import Cluster, imitated, undisturbed
-from tests.programs.functions import Event, events, running_total
+from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
+from anabranch.epochs.item_files import read_refused, write_refused
+from anabranch.epochs.pickle import PickledNames, Pickler
+from anabranch.errors import CheckpointError
+from anabranch.graph.graph import Graph
+from anabranch.graph.site import Site
+from anabranch.runtime.failures import Failure
+
+KEYED = Seal(b"a secret that nobody else knows")
+SEALS = [NO_KEY, KEYED]
+FAILURES = tuple(
+    Failure("write", Site("job.py", 3), n, f"item {n}", ValueError("no"))
+    for n in range(3)
+)
 
 
-def by_key() -> ab.Stream:
-    stream = ab.from_iterable(events(1, 400), Event)
-    return stream.key_by("key").scan(running_total, 0)
+@pytest.fixture
+def pickler() -> Pickler:
+    return Pickler(Graph(()), PickledNames(own=True), lasting=True)
 
 
-@dataclass
-class Rows(ab.Sink):
-    """Adds the rows of an epoch to a file, in any order."""
-
-    path: str
-    in_workers: bool = False
-    ordered = False
-
-    def write(self, items):
-        self.pending = [repr(tuple(item)) for item in items]
-
-    def commit(self, epoch):
-        with Path(self.path).open("a") as file:
-            file.write("".join(f"{row}\n" for row in self.pending))
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "000000003-1000000000008-4-refused.pickle"
 
 
-@pytest.mark.parametrize("in_workers", [False, True])
-def test_a_sink_of_the_users_gets_what_one_thread_gives(
-    in_workers, monkeypatch, tmp_path
-):
-    expected = by_key().to_list()
-    ab.run(expected, on="sequential")
-    out = by_key().write(Rows(str(tmp_path / "rows"), in_workers))
+class Attack:
+    """Raises an error where it is unpickled."""
 
-    assert "none" == ab.compile(out).plan.regions[-1].ordering
-    with imitated(monkeypatch, Cluster(undisturbed), tmp_path / "hosts"):
-        ab.run(out, on="spark", degree=2, epoch_items=90)
-
-    rows = (tmp_path / "rows").read_text().splitlines()
-    assert sorted(repr(tuple(one)) for one in expected.items) == sorted(rows)
-    assert len(rows) == 400
+    def __reduce__(self):
+        return exec, ("raise SystemExit",)
 
 
-def test_nothing_is_sorted_for_a_sink_of_the_users(monkeypatch, tmp_path):
-    def refuse(batches):
-        pytest.fail("the items of an unordered sink are sorted")
+@pytest.mark.parametrize("seal", SEALS)
+def test_failures_are_read_as_they_were_written(path, pickler, seal):
+    assert () == read_refused(path, pickler, seal)
 
-    monkeypatch.setattr(item_files, "in_order", refuse)
-    monkeypatch.setattr(epoch_stages, "in_order", refuse)
-    for in_workers in (False, True):
-        path = tmp_path / f"rows{in_workers}"
-        out = by_key().write(Rows(str(path), in_workers))
-        with imitated(monkeypatch, Cluster(undisturbed), tmp_path / f"{in_workers}"):
-            ab.run(out, on="spark", degree=2, epoch_items=90)
+    write_refused(path, FAILURES, pickler, seal)
 
-        assert 400 == len(path.read_text().splitlines())
+    found = read_refused(path, pickler, seal)
+    assert [(one.item, one.where) for one in FAILURES] == [
+        (one.item, one.where) for one in found
+    ]
 
 
-@pytest.mark.parametrize("degree", [1, 3])
-def test_threads_pass_items_on_as_they_come(degree, tmp_path):
-    expected = by_key().to_list()
-    ab.run(expected, on="sequential")
-    out = by_key().write(Rows(str(tmp_path / "rows")))
-
-    assert ["none"] == [r.ordering for r in ab.compile(out, on="local").plan.regions]
-    ab.run(out, on="local", degree=degree)
-
-    rows = (tmp_path / "rows").read_text().splitlines()
-    assert sorted(repr(tuple(one)) for one in expected.items) == sorted(rows)
+@pytest.mark.parametrize("seal", SEALS)
+def test_every_flipped_bit_is_found(path, pickler, seal):
+    write_refused(path, FAILURES, pickler, seal)
+    data = path.read_bytes()
+    for at in range(len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(CheckpointError, match=r"refused\.pickle cannot be read"):
+            read_refused(path, pickler, seal)
 
 
-def test_one_thread_keeps_the_order_anyway(tmp_path):
-    expected, out = by_key().to_list(), by_key().write(Rows(str(tmp_path / "rows")))
-    ab.run(expected, out, on="sequential")
+@pytest.mark.parametrize("sealed", [False, True])
+def test_with_a_key_nothing_that_others_wrote_is_unpickled(path, pickler, sealed):
+    attack = pickle.dumps(Attack())
+    digest = NO_KEY.digest(path.name.encode() + attack).encode() + b"\n"
+    path.write_bytes(digest + attack if sealed else attack)
 
-    rows = (tmp_path / "rows").read_text().splitlines()
-    assert [repr(tuple(one)) for one in expected.items] == rows
+    with pytest.raises(CheckpointError, match="was written without a key"):
+        read_refused(path, pickler, KEYED)
+
+
+def test_with_a_key_failures_of_another_epoch_are_refused(path, pickler):
+    write_refused(path, FAILURES, pickler, KEYED)
+    other = path.with_name(path.name.replace("03-", "04-"))
+    path.rename(other)
+
+    with pytest.raises(CheckpointError, match="its content is not what was written"):
+        read_refused(other, pickler, KEYED)
+
+
+def test_failures_of_earlier_releases_are_read_without_a_key(path, pickler):
+    path.write_bytes(pickler.dumps_state(FAILURES))
+
+    assert 3 == len(read_refused(path, pickler, NO_KEY))

@@ -25,6 +25,7 @@ from anabranch.epochs.checkpoint.record import (
     Snapshot,
     tidy,
 )
+from anabranch.epochs.checkpoint.seal import describe_damage
 from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.connectors import latest
 from anabranch.epochs.intake.intake import Reached
@@ -198,7 +199,7 @@ class Committer:
         for sink, some in files.items():
             items = read_items(directory, some, self._graph, self._pickler, seal)
             refused = locate_refused(directory, stamp, self._graph, sink)
-            failures = read_refused(refused, self._pickler)
+            failures = read_refused(refused, self._pickler, seal)
             reach("delivering", stamp.epoch)
             self._outputs.deliver_again(stamp.epoch, sink, items, failures)
             reach("sent", stamp.epoch)
@@ -285,7 +286,7 @@ class Committer:
         self._outputs.check(record.part_counts, seal, first)
         waiting = self._checkpoint.waiting
         if waiting is not None:
-            failures, sunk, files = self._load_delivery(waiting)
+            failures, sunk, files = self._load_delivery(waiting, record.delivery)
             for sink, items in sunk.items():
                 self._outputs.delivered[sink] -= len(items)
             for sink, some in files.items():
@@ -295,11 +296,17 @@ class Committer:
         return record
 
     def _load_delivery(
-        self, path: Location
+        self, path: Location, digest: str | None
     ) -> tuple[list[Failure], dict[str, list[Any]], FilesOfSinks]:
         """Load the last epoch's items for sinks, and the names of files with more."""
+        assert self._checkpoint is not None  # noqa: S101 - where it was found
         try:
-            failures, sunk, *more = self._pickler.loads(path.read_bytes())
+            data = path.read_bytes()
+        except OSError as error:
+            raise describe_damage(path, error) from error
+        self._checkpoint.seal.check(path, data, digest)
+        try:
+            failures, sunk, *more = self._pickler.loads(data)
             files = {
                 sink: tuple(ItemFile(*one) for one in some)
                 for named in more  # releases before had none

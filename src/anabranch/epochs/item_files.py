@@ -47,6 +47,7 @@ from anabranch.runtime.batch import TableItems
 from anabranch.runtime.failures import Failure, failure_of, stop, travelling, user_line
 
 _LOGGER = logger_of("epochs")
+_PICKLE = b"\x80"  # how a pickle begins
 
 
 @dataclass(frozen=True)
@@ -134,11 +135,28 @@ def locate_refused(
     return directory / f"{stamp.epoch:09}-{stamp.turn}-{number}-refused.pickle"
 
 
-def read_refused(path: Location, pickler: Pickler) -> tuple[Failure, ...]:
-    """Return the failures of an epoch that a sink has already; most have none."""
+def write_refused(
+    path: Location, failures: Sequence[Failure], pickler: Pickler, seal: Seal
+) -> None:
+    """Store the failures that a sink had in an epoch, with a digest in front."""
+    data = pickler.dumps_state(tuple(failures))
+    with durably(path) as file:
+        file.write(seal.digest(path.name.encode() + data).encode() + b"\n" + data)
+
+
+def read_refused(path: Location, pickler: Pickler, seal: Seal) -> tuple[Failure, ...]:
+    """Return the failures of an epoch that a sink has already; most have none.
+
+    Nothing is unpickled before its digest was verified. Earlier releases wrote none.
+    """
     if not path.exists():
         return ()
-    failures: tuple[Failure, ...] = pickler.loads(path.read_bytes())
+    data, digest = path.read_bytes(), None
+    if not data.startswith(_PICKLE):
+        found, _, data = data.partition(b"\n")
+        digest = found.decode("ascii", "replace")
+    seal.check(path, path.name.encode() + data, digest)
+    failures: tuple[Failure, ...] = pickler.loads(data)
     return failures
 
 
@@ -217,7 +235,7 @@ class Deliverer:
         op, pickler, epoch = self._graph[sink], self._job.pickler, work.stamp.epoch
         refused = locate_refused(directory, work.stamp, self._graph, sink)
         if opened.has(epoch):
-            failures = read_refused(refused, pickler)
+            failures = read_refused(refused, pickler, self._job.spec.seal)
             self._open[sink] = epoch, opened
             return Delivered(len(items) - len(failures), failures)
         found: list[Failure] = []
@@ -231,8 +249,7 @@ class Deliverer:
 
         def store_failures() -> None:
             if found:
-                with durably(refused) as file:
-                    file.write(pickler.dumps_state(tuple(found)))
+                write_refused(refused, found, pickler, self._job.spec.seal)
             reach("prepared", epoch)
 
         try:
