@@ -6,6 +6,7 @@ A test that lacks something is left out, and the last line of the run says so. W
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from collections import Counter
@@ -39,13 +40,14 @@ KAFKA = Need("confluent-kafka", "pip install 'anabranch[kafka]'")
 KAFKA_SERVER = Need("a Kafka server", "make packages")
 PSYCOPG = Need("psycopg", "pip install 'anabranch[postgres]'")
 S3 = Need("an S3 server", "make packages")
+CONNECT = Need("Spark Connect's client", "pip install 'anabranch[connect]'")
 OPENCV = Need("OpenCV", "pip install 'anabranch[lane]'")
 CLUSTER = Need("a Spark cluster on loopback", "see bench/spark/cluster.py")
 JAVA = Need("Java 17 or later", "Debian package openjdk-17-jre-headless")
 MOUNT = Need("a small file system", "run as root, where `mount -t tmpfs` may be used")
 NEEDS = (
     *(BROWSER, DATA, POSTGRES, PROMETHEUS, OTLP, KAFKA, KAFKA_SERVER, PSYCOPG),
-    *(OPENCV, S3, MOUNT),
+    *(OPENCV, S3, MOUNT, CONNECT),
     *(CLUSTER, JAVA),
 )
 
@@ -109,6 +111,12 @@ def count_examples(quick: int, everything: int) -> int:
 def find_browser() -> str | None:
     """Return the path of a browser that draws pages without a screen."""
     return shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def leave_out_without_connect(config: pytest.Config) -> None:
+    """End a test of Spark Connect where its client cannot be imported."""
+    if importlib.util.find_spec("grpc_status") is None:
+        leave_out(config, CONNECT)
 
 
 def find_data() -> Path | None:

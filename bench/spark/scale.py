@@ -38,6 +38,7 @@ import pyarrow as pa
 
 import anabranch as ab
 from anabranch.engines.spark import residence
+from anabranch.engines.spark.access import ClassicAccess
 from anabranch.engines.spark.session import open_session
 from anabranch.engines.spark.spark_cluster import open_epochs
 from anabranch.engines.spark.stage_plan import StagePlans
@@ -106,8 +107,11 @@ def make_layout(path: str, levels: int) -> SparkLayout:
 class ImitatedPlans(StagePlans):
     """Gives the reports that tasks would give, and counts the time that takes."""
 
-    def __init__(self, epochs: Epochs, layout: SparkLayout) -> None:
-        super().__init__(lambda _, batches: batches)  # which nobody runs
+    def __init__(
+        self, epochs: Epochs, layout: SparkLayout, access: ClassicAccess
+    ) -> None:
+        # Nobody runs the function.
+        super().__init__(lambda _, batches: batches, access)
         self._epochs = epochs
         self._layout = layout
         self._tasks: list[EpochTask] = []
@@ -205,7 +209,7 @@ class NoResidence:
         """Nobody is there."""
 
 
-def imitate_spark(cores: int) -> Any:
+def imitate_spark(cores: int) -> ClassicAccess:
     context = SimpleNamespace(
         master="local[2]",
         defaultParallelism=cores,
@@ -213,7 +217,9 @@ def imitate_spark(cores: int) -> Any:
         getConf=dict,
         setLocalProperty=lambda *_: None,
     )
-    return SimpleNamespace(sparkContext=context)
+    access = ClassicAccess(SimpleNamespace(sparkContext=context))
+    access.queries = access.spark
+    return access
 
 
 class Driver:
@@ -251,13 +257,11 @@ class Driver:
             refuse_if_abandoned=lambda: None,
             cancelled=False,
         )
-        spark = imitate_spark(channels)
-        self._epochs = open_epochs(spark, spec, channels, committer, tasks)
+        access = imitate_spark(channels)
+        self._epochs = open_epochs(access, spec, channels, committer, tasks)
         self._epochs.resume(None, self._checkpoint.first_turn)
-        self.plans = ImitatedPlans(self._epochs, layout)
-        vars(self._epochs.cluster).update(
-            _plans=self.plans, _residence=NoResidence(), _session=spark
-        )
+        self.plans = ImitatedPlans(self._epochs, layout, access)
+        vars(self._epochs.cluster).update(_plans=self.plans, _residence=NoResidence())
         self._channels = channels
         self._next = 1
 

@@ -42,7 +42,7 @@ out = ab.from_iterable([1, 2, 3]).map(lambda n: n * n).to_list()
 ab.run(out)
 assert out.items == [1, 4, 9], out.items
 """
-_EXTRAS = {"confluent_kafka": "kafka", "psycopg": "postgres"}
+_EXTRAS = {"confluent_kafka": "kafka", "psycopg": "postgres", "grpc_status": "connect"}
 
 
 @dataclass(frozen=True)

@@ -276,7 +276,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     add_engine(parser)
     parser.add_argument(
-        "--master", metavar="URL", help="the Spark cluster (default: this machine)"
+        "--master",
+        metavar="URL",
+        help="the Spark cluster, or sc://... (default: this machine)",
     )
     parser.add_argument(
         "--degree",

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark import engine, residence
+from anabranch.engines.spark import access, engine, residence
+from anabranch.engines.spark.access import ClassicAccess, find_hosts
 from anabranch.engines.spark.hosts import (
     clear_hosts,
-    find_hosts,
     find_stored,
     refuse_states_on_several_hosts,
 )
@@ -40,7 +40,9 @@ def stateless() -> ab.Stream:
 
 def test_a_state_on_several_hosts_is_refused_with_what_helps():
     with pytest.raises(EngineError) as caught:
-        refuse_states_on_several_hosts(layout(stateful()), {"b", "a"})
+        refuse_states_on_several_hosts(
+            layout(stateful()), "this cluster has 2 hosts (a, b)"
+        )
 
     text = str(caught.value)
     assert text.startswith("the state of sum (tests/engines/spark/test_hosts.py:")
@@ -49,14 +51,14 @@ def test_a_state_on_several_hosts_is_refused_with_what_helps():
 
 
 ACCEPTED = {
-    "one host has all states": (stateful, {"a"}),
-    "there is no state": (stateless, {"a", "b", "c"}),
+    "one host has all states": (stateful, None),
+    "there is no state": (stateless, "this cluster has 3 hosts (a, b, c)"),
 }
 
 
-@pytest.mark.parametrize(("program", "hosts"), ACCEPTED.values(), ids=ACCEPTED)
-def test_what_needs_no_checkpoint_is_accepted(program, hosts):
-    refuse_states_on_several_hosts(layout(program()), hosts)
+@pytest.mark.parametrize(("program", "several"), ACCEPTED.values(), ids=ACCEPTED)
+def test_what_needs_no_checkpoint_is_accepted(program, several):
+    refuse_states_on_several_hosts(layout(program()), several)
 
 
 def test_states_of_operators_that_are_taken_for_stateless_are_no_files():
@@ -103,6 +105,15 @@ def test_the_driver_is_no_host_of_tasks_unless_an_executor_is_there_too():
     assert {"d"} == find_hosts(fake_cluster(("0", "d:2")))
 
 
+def test_a_cluster_names_its_hosts_if_there_are_several():
+    several = fake_cluster(*((str(n), f"{host}:1") for n, host in enumerate("dcba")))
+
+    why = ClassicAccess(several).why_not_one_host()
+
+    assert "this cluster has 4 hosts (a, b, c)" == why
+    assert ClassicAccess(fake_cluster(("0", "a:1"))).why_not_one_host() is None
+
+
 class Numbers:
     """Numbers that know whether somebody has read them."""
 
@@ -117,7 +128,7 @@ class Numbers:
 @pytest.mark.spark
 def test_a_program_is_refused_before_it_has_read_a_row(monkeypatch):
     numbers = Numbers()
-    monkeypatch.setattr(engine, "find_hosts", lambda _: {"a", "b"})
+    monkeypatch.setattr(access, "find_hosts", lambda _: {"a", "b"})
 
     with pytest.raises(EngineError, match="checkpoint=DIR"):
         ab.run(ab.from_iterable(numbers, int).scan(add, 0).to_list(), on="spark")
@@ -131,10 +142,10 @@ def test_what_a_job_leaves_on_a_host_is_removed(spark, tmp_path):
     states = local_directory("test-of-hosts")
     Path(states).mkdir(parents=True, exist_ok=True)
 
-    clear_hosts(spark, str(tmp_path), None)
+    clear_hosts(ClassicAccess(spark), str(tmp_path), None)
     assert [False, True] == [tmp_path.exists(), states.exists()]
 
-    clear_hosts(spark, str(tmp_path), "test-of-hosts")
+    clear_hosts(ClassicAccess(spark), str(tmp_path), "test-of-hosts")
     assert not states.exists()
 
 
@@ -144,7 +155,8 @@ def fail(_: int) -> int:
 
 def test_a_job_that_fails_leaves_nothing_on_hosts(monkeypatch, tmp_path):
     cleared = []
-    monkeypatch.setattr(engine, "is_on_this_machine", lambda _: False)
+    monkeypatch.setattr(access, "is_on_this_machine", lambda _: False)
+    monkeypatch.setattr(access, "find_hosts", lambda _: {"a", "b"})
     monkeypatch.setattr(engine, "clear_hosts", lambda _, *what: cleared.append(what))
     sink = ab.from_iterable(range(9), int).scan(add, 0).map(fail).to_list()
     folder = tmp_path / "checkpoint"

@@ -15,6 +15,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.spark import residence
+from anabranch.engines.spark.access import ClassicAccess
 from anabranch.engines.spark.residence import Residence, why_not_resident
 from anabranch.epochs.layout import lay_out
 from anabranch.epochs.loop import Epochs
@@ -195,8 +196,9 @@ def lay_out_program(sink):
     return lay_out(made.graph, made.plan)
 
 
-def context(master, **settings):
-    return SimpleNamespace(master=master, getConf=lambda: settings)
+def cluster(master, **settings):
+    context = SimpleNamespace(master=master, getConf=lambda: settings)
+    return ClassicAccess(SimpleNamespace(sparkContext=context))
 
 
 ENCRYPTED = {"spark.network.crypto.enabled": "true"}
@@ -205,11 +207,11 @@ ENCRYPTED = {"spark.network.crypto.enabled": "true"}
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (context("local[2]"), None),
-        (context("local[2]", **ENCRYPTED), None),
-        (context("spark://host:7077"), None),
+        (cluster("local[2]"), None),
+        (cluster("local[2]", **ENCRYPTED), None),
+        (cluster("spark://host:7077"), None),
         (
-            context("spark://host:7077", **ENCRYPTED),
+            cluster("spark://host:7077", **ENCRYPTED),
             "spark.network.crypto.enabled asks for encrypted connections",
         ),
     ],
@@ -225,7 +227,7 @@ def test_a_dataframe_needs_its_slots_itself(spark):
     layout = lay_out_program(ab.from_spark(frame).to_list())
 
     assert "the rows of a DataFrame come from other Spark jobs" == why_not_resident(
-        context("local[2]"), layout
+        cluster("local[2]"), layout
     )
 
 

@@ -100,23 +100,6 @@ def test_the_first_job_of_a_cluster_tells_what_its_python_lacks(text, told):
     assert told == (found is not None and "set PYSPARK_PYTHON=" in str(found))
 
 
-@pytest.mark.parametrize("name", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
-def test_a_connect_session_is_refused_in_one_line(monkeypatch, name):
-    monkeypatch.setenv(name, "sc://host")
-
-    with pytest.raises(
-        EngineError, match=f"Spark Connect session .{name} is set"
-    ) as why:
-        open_session(None)
-
-    assert "\n" not in str(why.value)
-
-
-def test_a_connect_master_is_refused():
-    with pytest.raises(EngineError, match="the master is sc://host:15002"):
-        open_session("sc://host:15002")
-
-
 @pytest.mark.parametrize(("most", "refused"), [(339, True), (340, False), (-1, False)])
 def test_a_limit_of_files_with_which_java_cannot_start_is_refused(
     monkeypatch, most, refused

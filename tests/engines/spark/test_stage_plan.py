@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import anabranch as ab
+from anabranch.engines.spark.access import ClassicAccess
 from anabranch.engines.spark.stage_plan import (
     MOST_BYTES,
     StagePlans,
@@ -65,7 +66,7 @@ def built(monkeypatch):
 @pytest.mark.spark
 def test_a_plan_is_used_again_and_its_tasks_are_told_anew(spark, built):
     """Also where rows are shuffled: those of the job before are not taken for new ones."""
-    plans = StagePlans(answer)
+    plans = StagePlans(answer, ClassicAccess(spark))
     single, two = [StageShape(1, 1)], [StageShape(2, 1), StageShape(1, 1)]
 
     assert [(1, 0, 0)] == run(plans, spark, single, [told(1)])
@@ -77,12 +78,15 @@ def test_a_plan_is_used_again_and_its_tasks_are_told_anew(spark, built):
 
 @pytest.mark.spark
 def test_each_worker_of_a_task_knows_its_part(spark):
-    assert [(1, 2, 1)] == run(StagePlans(answer), spark, [StageShape(1, 3)], [told(1)])
+    plans = StagePlans(answer, ClassicAccess(spark))
+
+    assert [(1, 2, 1)] == run(plans, spark, [StageShape(1, 3)], [told(1)])
 
 
 @pytest.mark.spark
 def test_what_is_too_much_for_a_property_goes_with_the_plan(spark, built):
-    plans, much = StagePlans(answer), random.Random(1).randbytes(MOST_BYTES)
+    plans = StagePlans(answer, ClassicAccess(spark))
+    much = random.Random(1).randbytes(MOST_BYTES)
 
     assert [(1, 0, 0)] == run(plans, spark, [StageShape(1, 1)], [told(1, much)])
     assert [(2, 0, 0)] == run(plans, spark, [StageShape(1, 1)], [told(2, much)])

@@ -28,7 +28,8 @@ from anabranch.connectors.files.values import attributes_of
 from anabranch.connectors.open import open_reader
 from anabranch.connectors.reader import damage_of
 from anabranch.connectors.storage import Location, StorePath, locate
-from anabranch.engines.spark.session import own_python
+from anabranch.engines.spark.access import access_of
+from anabranch.engines.spark.connect import is_connect
 from anabranch.epochs.intake.connectors import intake_of_source
 from anabranch.epochs.intake.files import FileIntake, ParquetIntake
 from anabranch.epochs.intake.intake import Intake, Piece
@@ -238,7 +239,7 @@ def spool(frame: DataFrame, directory: Location, name: str) -> list[_Spooled]:
     """
     directory.mkdir(parents=True, exist_ok=True)
     once = f"{name}-{uuid.uuid4().hex[:8]}"  # tasks of a killed driver may still write
-    with own_python(frame.sparkSession):
+    with access_of(frame.sparkSession).own_python():
         spooled = frame.mapInArrow(_spooler(str(directory), once), _SPOOLED)
     rows = spooled.toArrow()
     found = sorted(rows.to_pylist(), key=lambda row: int(row["partition"]))
@@ -358,5 +359,13 @@ def _of_frame(
     spooled = (checkpoint or scratch) / "spooled" / op.name
     if not kind.frame.isStreaming:
         return FrameIntake(op, spooled)
+    if is_connect(kind.frame.sparkSession):
+        msg = (
+            f"a streaming DataFrame must come from a session in its cluster's driver; "
+            f"that of {op.name!r} ({op.site}) is of Spark Connect, which runs "
+            f"foreachBatch on its server; read the source with Anabranch, or use "
+            f"spark-submit"
+        )
+        raise EngineError(msg)
     query = None if checkpoint is None else checkpoint / "queries" / op.name
     return StreamingIntake(op, spooled, query)

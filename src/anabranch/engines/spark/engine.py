@@ -23,19 +23,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.connectors.reader import Silence
 from anabranch.engines.engine import Options, Places, operators_of
+from anabranch.engines.spark.access import SparkAccess, access_of, find_result_limit
+from anabranch.engines.spark.connect import asks_for_connect, open_connect
 from anabranch.engines.spark.control import SparkActuator, SparkLatencyActuator
 from anabranch.engines.spark.dataframes import intake_of
 from anabranch.engines.spark.hosts import (
     clear_hosts,
-    find_hosts,
     refuse_states_on_several_hosts,
 )
 from anabranch.engines.spark.rounds import share_rounds
 from anabranch.engines.spark.session import (
     RESULT_LIMIT,
-    check_python,
-    find_result_limit,
-    is_on_this_machine,
     open_session,
 )
 from anabranch.engines.spark.spark_cluster import open_epochs
@@ -160,7 +158,7 @@ class SparkRun(RunningThread):
         self._warm_s = 0.0
         self._scratch: Path | None = None
         self._tasks: Tasks | None = None  # once there is a session
-        self._on: SparkSession | None = None
+        self._access: SparkAccess | None = None
         self._epochs: Epochs | None = None
         self._rounds: Mapping[
             str, SharedRounds
@@ -194,7 +192,10 @@ class SparkRun(RunningThread):
             if isinstance(op.kind, FromSpark):
                 session: SparkSession = op.kind.frame.sparkSession
                 return session
-        return open_session(self._options.master)
+        master = self._options.master
+        return (
+            open_connect(master) if asks_for_connect(master) else open_session(master)
+        )
 
     def _close(self) -> None:
         if self._checkpoint is not None:
@@ -223,6 +224,8 @@ class SparkRun(RunningThread):
         finally:
             self._let_workers_go()
             self._clear_hosts(scratch)
+            if self._access is not None:
+                self._access.close()
             shutil.rmtree(scratch, ignore_errors=True)
             try:
                 self._outputs.close()
@@ -236,11 +239,12 @@ class SparkRun(RunningThread):
 
     def _clear_hosts(self, scratch: Path) -> None:
         """Clear other hosts; the next run restores what it needs."""
-        if self._on is None or is_on_this_machine(self._on.sparkContext):
+        access = self._access
+        if access is None or self._epochs is None or access.is_on_this_machine:
             return
         checkpoint = self._checkpoint
         states = None if checkpoint is None else checkpoint.states_name
-        clear_hosts(self._on, str(scratch), states)
+        clear_hosts(access, str(scratch), states)
 
     def _round_off(self, *, complete: bool) -> None:
         """Publish the outputs, unless the job was stopped before its end."""
@@ -261,36 +265,35 @@ class SparkRun(RunningThread):
 
     def _go_on(self, scratch: Path, record: Record | None) -> bool:
         """Run all remaining epochs; tell whether the end was reached."""
-        spark = self._on = self._session()
-        self._tasks = tasks = Tasks(spark, self._layout, scratch, self._labels)
+        access = self._access = access_of(self._session())
+        self._tasks = tasks = Tasks(access, self._layout, scratch, self._labels)
         tasks.join()
         if self._stopping.is_set():
             return False
-        check_python(spark)
+        access.check_python()
         checkpoint = self._checkpoint
         spec = self._make_spec(scratch)
-        self._spark_ui = spark.sparkContext.uiWebUrl
+        self._spark_ui = access.web_address
         self._measures.states = spec.states
-        self._cores = spark.sparkContext.defaultParallelism
-        self._admission.limit = ResultLimit(find_result_limit(spark))
+        self._cores = access.cores
+        self._admission.limit = ResultLimit(find_result_limit(access))
         degree = self._options.degree or self._cores
         buckets = self._options.buckets or BUCKETS
         epochs = self._epochs = open_epochs(
-            spark, spec, degree, self._committer, tasks, buckets=buckets
+            access, spec, degree, self._committer, tasks, buckets=buckets
         )
         epochs.divider.exactly = self._options.degree is not None
         epochs.tell = self._note
         self._rounds = share_rounds(
-            spark, spec, self._plan, self._labels, self._options.degree
+            access, spec, self._plan, self._labels, self._options.degree
         )
         epochs.resume(record, 0 if checkpoint is None else checkpoint.first_turn)
         self._warm_up(epochs)
         if checkpoint is None:
-            refuse_states_on_several_hosts(self._layout, find_hosts(spark))
+            refuse_states_on_several_hosts(self._layout, access.why_not_one_host())
         self._warm_s = self.elapsed_s
         directory = None if checkpoint is None else checkpoint.directory
         pickler, on_error = epochs.runner.pickler, self._committer.note_unreadable
-        share = spark.sparkContext.broadcast
         intakes: dict[str, Intake] = {}
         try:
             for op in self._graph.sources:
@@ -298,7 +301,7 @@ class SparkRun(RunningThread):
                     op,
                     pickler,
                     on_error,
-                    share,
+                    access.share,
                     scratch=scratch,
                     checkpoint=directory,
                     here=op.name in self._effects,
@@ -346,12 +349,12 @@ class SparkRun(RunningThread):
 
         Without a checkpoint that is so on one machine.
         """
-        assert self._on is not None  # noqa: S101 - there is a session
+        assert self._access is not None  # noqa: S101 - there is a session
         if all(unit.in_driver for unit in self._layout.units):
             return None
         if self._checkpoint is not None:
             return self._outputs.hand_over(str(self._checkpoint.deliveries))
-        if not is_on_this_machine(self._on.sparkContext):
+        if not self._access.is_on_this_machine:
             return None
         directory = scratch / "deliveries"
         directory.mkdir(exist_ok=True)
@@ -364,10 +367,10 @@ class SparkRun(RunningThread):
         """
         found = epochs.refuted
         replan, tasks, scratch = self._options.replan, self._tasks, self._scratch
-        spark = self._on
+        access = self._access
         if not found or replan is None:
             raise error
-        if tasks is None or scratch is None or spark is None:  # it has not begun
+        if tasks is None or scratch is None or access is None:  # it has not begun
             raise error
         why = epochs.why_not_again
         if self._checkpoint is not None:
@@ -396,7 +399,7 @@ class SparkRun(RunningThread):
             follower.layout = self._layout
         epochs.close()
         made = self._epochs = open_epochs(
-            spark,
+            access,
             self._make_spec(scratch),
             epochs.divider.degree,
             self._committer,

@@ -35,6 +35,7 @@ from typing import Any
 from pyspark import Broadcast, SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
+from anabranch.engines.spark.access import SharedData, SparkAccess
 from anabranch.engines.spark.session import is_on_this_machine, own_python
 from anabranch.engines.spark.stage_plan import dump, load
 from anabranch.engines.spark.worker import open_runner
@@ -82,16 +83,17 @@ _ENCRYPTED = (
 )
 
 
-def why_not_resident(context: SparkContext, layout: SparkLayout) -> str | None:
+def why_not_resident(access: SparkAccess, layout: SparkLayout) -> str | None:
     """Return why a program cannot have resident tasks, or None."""
+    if access.context is None:
+        return "Spark Connect runs DataFrames only"
     if any(isinstance(op.kind, FromSpark) for op in layout.graph.sources):
         return "the rows of a DataFrame come from other Spark jobs"
     if all(unit.in_driver for unit in layout.units):
         return "all of it runs in the driver"
-    if is_on_this_machine(context):
+    if access.is_on_this_machine:
         return None
-    conf = context.getConf()
-    found = next((n for n in _ENCRYPTED if conf.get(n, "false") == "true"), None)
+    found = next((n for n in _ENCRYPTED if access.get_setting(n) == "true"), None)
     return None if found is None else f"{found} asks for encrypted connections"
 
 
@@ -100,19 +102,19 @@ class Residence:
 
     def __init__(
         self,
-        spark: SparkSession,
+        access: SparkAccess,
         layout: SparkLayout,
         job: str,
-        shipped: Broadcast[bytes],
+        shipped: SharedData,
         tasks: Tasks,
     ) -> None:
-        self._context = spark.sparkContext
-        self._spark = spark
+        self._context: Any = access.context  # if there is none, no tasks stay
+        self._spark = access.spark
         self._layout = layout
         self._job = job
         self._shipped = shipped
         self._tasks = tasks
-        self._why_not = why_not_resident(self._context, layout)
+        self._why_not = why_not_resident(access, layout)
         self._stay: _Stay | None = None
         self._left: _Stay | None = None  # the one before
         self._slots = 0  # when tasks were last begun
@@ -349,7 +351,7 @@ class _Stay:
         """Whether its tasks are gone, or ending."""
         return self._over.is_set() or self.hub.is_lost
 
-    def begin(self, spark: SparkSession, job: str, shipped: Broadcast[bytes]) -> None:
+    def begin(self, spark: SparkSession, job: str, shipped: SharedData) -> None:
         """Start the Spark job, and watch for others that wait for its slots."""
         address, secret = (self._host, self.hub.port), self.hub.secret
 
@@ -487,7 +489,7 @@ class _Stay:
 
 
 def serve(
-    job: str, shipped: Broadcast[bytes], address: tuple[str, int], secret: bytes
+    job: str, shipped: SharedData, address: tuple[str, int], secret: bytes
 ) -> None:
     """Stay in this worker, and run what the driver says."""
     context = TaskContext.get()

@@ -13,10 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from anabranch.engines.body import BodyRunner, feed_body
-from anabranch.engines.spark.hosts import find_hosts, find_stored
+from anabranch.engines.spark.access import SparkAccess
+from anabranch.engines.spark.hosts import find_stored
 from anabranch.engines.spark.spark_cluster import open_epochs
 from anabranch.engines.spark.workers import JobLabels, Tasks
 from anabranch.epochs.checkpoint.seal import Seal
@@ -41,7 +40,7 @@ class SparkRounds:
 
     def __init__(
         self,
-        spark: SparkSession,
+        access: SparkAccess,
         spec: Spec,
         kind: Iterate,
         plan: Plan,
@@ -50,7 +49,7 @@ class SparkRounds:
         degree: int | None,
     ) -> None:
         """Derive the body's specification from the job's."""
-        self._spark = spark
+        self._access = access
         self._kind = kind
         self._labels = labels
         self._degree = degree
@@ -75,8 +74,7 @@ class SparkRounds:
 
     def __call__(self, items: list[Any]) -> list[Any]:
         """Run the rounds on the items of a window; return the result of the last."""
-        cores = self._spark.sparkContext.defaultParallelism
-        most = self._degree or cores
+        most = self._degree or self._access.cores
         run = BodyRunner(self._run, most, WORTH_S, self._prepare)
         try:
             return run_rounds(self._kind, items, run)
@@ -89,12 +87,11 @@ class SparkRounds:
         """Start the workers if necessary."""
         if self._epochs is not None:
             return
-        tasks = Tasks(self._spark, self.layout, Path(self._spec.scratch), self._labels)
+        tasks = Tasks(self._access, self.layout, Path(self._spec.scratch), self._labels)
         outputs = SparkOutputs(self._graph, stop, lambda table: table)
         committer = Committer(self._graph, stop, outputs, None)
-        cores = self._spark.sparkContext.defaultParallelism
-        degree = self._degree or cores
-        self._epochs = open_epochs(self._spark, self._spec, degree, committer, tasks)
+        degree = self._degree or self._access.cores
+        self._epochs = open_epochs(self._access, self._spec, degree, committer, tasks)
         self._epochs.divider.exactly = self._degree is not None
         self._epochs.warm_up()
 
@@ -116,7 +113,7 @@ class SparkRounds:
 
 
 def share_rounds(
-    spark: SparkSession,
+    access: SparkAccess,
     spec: Spec,
     plan: Plan,
     labels: JobLabels,
@@ -127,12 +124,12 @@ def share_rounds(
     On several hosts the states of a body would have to move in the middle of a round.
     """
     found: dict[str, SharedRounds] = {}
-    several = len(find_hosts(spark)) > 1
+    several = access.why_not_one_host() is not None
     for body in plan.bodies:
         kind = spec.layout.graph[body.operator].kind
         assert isinstance(kind, Iterate)  # noqa: S101 - the plan was checked
         if degree != 1 and not spec.layout.unit_of[body.operator].in_driver:
-            rounds = SparkRounds(spark, spec, kind, body.plan, labels, degree=degree)
+            rounds = SparkRounds(access, spec, kind, body.plan, labels, degree=degree)
             if not (several and find_stored(rounds.layout)):
                 holder = body.operator
                 if kind.gathered:

@@ -34,7 +34,6 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from anabranch.engines.spark.class_archive import archive_options
-from anabranch.epochs.epoch_size import read_size
 from anabranch.errors import EngineError
 from anabranch.private import private_directory
 
@@ -127,6 +126,8 @@ RESULT_LIMIT = "spark.driver.maxResultSize"
 _DEFAULT_PYTHON = "python3"  # Spark's default if PYSPARK_PYTHON is not set
 _NEEDED = ("anabranch", "cloudpickle", "lmdb", "numpy", "pyarrow", "xxhash")
 
+_OTHER_PYTHON = ("No module named 'anabranch'", "PYTHON_VERSION_MISMATCH")
+
 _DAEMON = "anabranch.engines.spark.daemon"
 
 # The JVM moves blobs and plans small jobs; the work is done in Python. The second
@@ -165,7 +166,7 @@ _EMBEDDED = {
 }
 
 # For our own queries, in whatever session.
-_QUERIES = {
+QUERIES = {
     # The plan of an epoch is fixed; re-planning it costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
@@ -173,17 +174,12 @@ _QUERIES = {
 }
 
 
-# PySpark sets the second one in `SparkSession.builder.remote`.
-_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-
-
 def open_session(master: str | None) -> SparkSession:
-    """Return the session to run on: the user's, unchanged, or a new one.
+    """Return the classic session to run on: the user's, unchanged, or a new one.
 
     The user's settings override ours: those of `spark-submit`, of `spark-defaults.conf`
     and of the environment.
     """
-    refuse_connect(master)
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -212,20 +208,6 @@ def open_session(master: str | None) -> SparkSession:
         raise EngineError(msg) from error
 
 
-def refuse_connect(master: str | None) -> None:
-    """Refuse Spark Connect, which has no Spark context and no RDDs."""
-    found = next((name for name in _CONNECT if os.environ.get(name)), None)
-    if found is None and (master is None or not master.startswith("sc://")):
-        return
-    why = f"the master is {master}" if found is None else f"{found} is set"
-    msg = (
-        f"the Spark engine must run in the driver of its cluster; this is a Spark "
-        f"Connect session ({why}), which gives no access to RDDs; start the program "
-        f"with spark-submit, or say master='spark://...', 'yarn' or 'k8s://...'"
-    )
-    raise EngineError(msg)
-
-
 def choose_settings(
     master: str | None, given: Mapping[str, str], java: str | None
 ) -> dict[str, str]:
@@ -235,7 +217,7 @@ def choose_settings(
     its options would be ignored.
     """
     where = master or given.get("spark.master", "local[*]")
-    defaults = _SETTINGS | _QUERIES | {"spark.app.name": "anabranch"}
+    defaults = _SETTINGS | QUERIES | {"spark.app.name": "anabranch"}
     if where.startswith("local") and java is not None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         defaults |= _EMBEDDED
@@ -304,12 +286,21 @@ def check_python(spark: SparkSession) -> None:
 
 def describe_python(spark: SparkSession, error: Exception) -> EngineError | None:
     """Explain a failed first job by the workers' Python, if that is the cause."""
+    sign = find_other_python(error)
+    if sign is None:
+        return None
+    python = _python_of(spark.sparkContext)
+    return EngineError(_other_python(python, f"on the workers: {sign}"))
+
+
+def find_other_python(error: Exception) -> str | None:
+    """Return what in an error says that workers run an incompatible Python, or None.
+
+    >>> find_other_python(RuntimeError("ImportError: No module named 'anabranch'"))
+    "No module named 'anabranch'"
+    """
     text = str(error)
-    for sign in ("No module named 'anabranch'", "PYTHON_VERSION_MISMATCH"):
-        if sign in text:
-            python = _python_of(spark.sparkContext)
-            return EngineError(_other_python(python, f"on the workers: {sign}"))
-    return None
+    return next((sign for sign in _OTHER_PYTHON if sign in text), None)
 
 
 @contextlib.contextmanager
@@ -409,7 +400,7 @@ if __name__ == "__main__":  # `make` checks before it starts anything
 
 _BUFFER_BYTES = int(os.environ.get("SPARK_BUFFER_SIZE", "65536"))
 
-_ROW_BY_ROW = _QUERIES | {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
+ROW_BY_ROW = QUERIES | {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
 
 
 def filler() -> bytes:
@@ -417,21 +408,16 @@ def filler() -> bytes:
     return bytes(2 * _BUFFER_BYTES)
 
 
-def find_result_limit(spark: SparkSession) -> float:
-    """Return the maximum result size of a Spark job in bytes."""
-    return read_size(spark.sparkContext.getConf().get(RESULT_LIMIT) or "1g")
-
-
 def for_queries(spark: SparkSession) -> SparkSession:
     """Return a session with the settings of our queries: this one, if it has them."""
-    if all(spark.conf.get(name, None) == one for name, one in _QUERIES.items()):
+    if all(spark.conf.get(name, None) == one for name, one in QUERIES.items()):
         return spark
-    return _beside(spark, _QUERIES)
+    return _beside(spark, QUERIES)
 
 
 def row_by_row(spark: SparkSession) -> SparkSession:
     """Return a session like this one, whose workers get every row at once."""
-    return _beside(spark, _ROW_BY_ROW)
+    return _beside(spark, ROW_BY_ROW)
 
 
 def _beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 
 import pyarrow as pa
-from pyspark import Broadcast
-from pyspark.sql import SparkSession
 
+from anabranch.engines.spark.access import SharedData, SparkAccess
 from anabranch.engines.spark.residence import Residence
-from anabranch.engines.spark.session import (
-    RESULT_LIMIT,
-    describe_python,
-    for_queries,
-    row_by_row,
-)
+from anabranch.engines.spark.session import RESULT_LIMIT
 from anabranch.engines.spark.stage_plan import Run, StagePlans
 from anabranch.engines.spark.worker import run_task
 from anabranch.engines.spark.workers import Tasks, is_loss, is_too_large
@@ -39,7 +32,7 @@ from anabranch.epochs.task import (
 
 
 def open_epochs(
-    spark: SparkSession,
+    access: SparkAccess,
     spec: Spec,
     degree: int,
     committer: Committer,
@@ -49,7 +42,7 @@ def open_epochs(
 ) -> Epochs:
     """Return the epochs of a job on Spark."""
     shipped, names = pack(spec)
-    cluster = SparkCluster(spark, spec, shipped, tasks)
+    cluster = SparkCluster(access, spec, shipped, tasks)
     return Epochs(cluster, spec, names, degree, committer, buckets=buckets)
 
 
@@ -59,26 +52,17 @@ class SparkCluster:
     result_limit = RESULT_LIMIT
 
     def __init__(
-        self, spark: SparkSession, spec: Spec, shipped: bytes, tasks: Tasks
+        self, access: SparkAccess, spec: Spec, shipped: bytes, tasks: Tasks
     ) -> None:
-        self._spark = spark
+        self._access = access
         self._tasks = tasks
-        packed = spark.sparkContext.broadcast(shipped)
-        self._plans = StagePlans(run_shipped(spec.job, packed))
-        self._residence = Residence(spark, spec.layout, spec.job, packed, tasks)
-
-    @cached_property
-    def _session(self) -> SparkSession:
-        return for_queries(self._spark)
-
-    @cached_property
-    def _row_by_row(self) -> SparkSession:
-        return row_by_row(self._session)
+        packed = access.share(shipped)
+        self._plans = StagePlans(run_shipped(spec.job, packed), access)
+        self._residence = Residence(access, spec.layout, spec.job, packed, tasks)
 
     @property
     def cores(self) -> int:
-        cores: int = self._spark.sparkContext.defaultParallelism
-        return cores
+        return self._access.cores
 
     @property
     def stays(self) -> bool:
@@ -106,7 +90,8 @@ class SparkCluster:
             return rows
         self._residence.leave()  # it may need its slots
         self._tasks.describe_stages(_name_step(tasks[0]))
-        spark = self._row_by_row if tasks[0].cuts else self._session
+        access = self._access
+        spark = access.row_by_row if tasks[0].cuts else access.queries
         return _list_rows(self._plans.collect(spark, shapes, tasks))
 
     def begin(
@@ -134,7 +119,7 @@ class SparkCluster:
         self._residence.leave()  # it may need its slots
         assert isinstance(task.mode, DeliverItems)  # noqa: S101 - its caller made it
         self._tasks.describe(_name_step(task), list(task.mode.files))
-        return _list_rows(self._plans.collect(self._session, [shape], [task]))
+        return _list_rows(self._plans.collect(self._access.queries, [shape], [task]))
 
     def leave(self) -> None:
         self._residence.leave()
@@ -149,10 +134,10 @@ class SparkCluster:
         return is_too_large(error)
 
     def describe_start(self, error: Exception) -> Exception | None:
-        return describe_python(self._spark, error)
+        return self._access.describe_python(error)
 
 
-def run_shipped(job: str, shipped: Broadcast[bytes]) -> Run:
+def run_shipped(job: str, shipped: SharedData) -> Run:
     """Return the function that runs the tasks of a job in a worker."""
 
     def run(

@@ -6,7 +6,7 @@ rows. Only the tasks' instructions change from epoch to epoch. So these go with 
 as one of its properties, which Spark gives to every attempt of its tasks, and the
 stages are reused: as long as epochs have the same stages and the same number of tasks,
 their plan is the same. If they are too large for a property, the plan contains them and
-is used once.
+is used once; so it is if jobs have no properties, as those of Spark Connect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark import Broadcast, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from anabranch.engines.spark.session import own_python
+from anabranch.engines.spark.access import SparkAccess
 from anabranch.epochs.cluster import StageShape
 from anabranch.epochs.task import ROW_ARROW, EpochTask, pause_collection
 from anabranch.errors import EngineError
@@ -44,9 +44,10 @@ Run: TypeAlias = Callable[
 class StagePlans:
     """The plans of a job's epochs; used by the thread that runs them."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, access: SparkAccess) -> None:
         """Create plans whose workers call `run`."""
         self._run = run
+        self._access = access
         self._made: dict[Any, tuple[DataFrame, Sequence[Any]]] = {}
 
     def collect(
@@ -59,7 +60,7 @@ class StagePlans:
         with pause_collection():
             told, shared = dump(list(tasks))
         text = base64.b64encode(zlib.compress(told, 1)).decode()
-        if len(text) > MOST_BYTES:
+        if len(text) > MOST_BYTES or not self._access.set_property(PROPERTY, text):
             return self._build(spark, shapes, shared, told).toArrow()
         # Kept objects have unique ids.
         key = id(spark), tuple(shapes), tuple(map(id, shared))
@@ -68,7 +69,6 @@ class StagePlans:
                 self._made.pop(next(iter(self._made)))
             self._made[key] = self._build(spark, shapes, shared), (spark, *shared)
         frame, _ = self._made[key]
-        spark.sparkContext.setLocalProperty(PROPERTY, text)
         # Spark would reuse the shuffled rows of an earlier job with the same plan.
         return (frame.alias("again") if len(shapes) > 1 else frame).toArrow()
 
@@ -87,7 +87,7 @@ class StagePlans:
             for part in range(shape.workers):
                 function = stage_function(self._run, number, part, shared, told)
                 function.__name__ = shape.name
-                with own_python(spark):
+                with self._access.own_python():
                     frame = frame.mapInArrow(function, ROW_SCHEMA)
         return frame
 

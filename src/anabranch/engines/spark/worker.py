@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 import pyarrow as pa
-from pyspark import Broadcast, TaskContext
+from pyspark import TaskContext
 
+from anabranch.engines.spark.access import SharedData
 from anabranch.engines.spark.session import filler
 from anabranch.engines.spark.workers import answer_in
 from anabranch.epochs.layout import SparkLayout
@@ -34,7 +35,7 @@ _runners: dict[str, Runner] = {}  # by job; a worker serves one job at a time
 
 def run_task(
     job: str,
-    shipped: Broadcast[bytes],
+    shipped: SharedData,
     task: EpochTask,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -51,7 +52,7 @@ def run_task(
             runner.close_sinks()
 
 
-def open_runner(job: str, shipped: Broadcast[bytes]) -> Runner:
+def open_runner(job: str, shipped: SharedData) -> Runner:
     """Return the units of a job in this process; `shipped` is the packed `Spec`."""
     if job not in _runners:
         for other in _runners.values():

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from anabranch.engines.engine import Places, operators_of
+from anabranch.engines.spark.access import SparkAccess
 from anabranch.epochs.intake.items import read_generated
 from anabranch.epochs.item_files import Deliverer
 from anabranch.epochs.layout import SparkLayout
@@ -57,17 +57,17 @@ class JobLabels:
     given_pool: str | None = None
     given_description: str | None = None
 
-    def set_in_thread(self, context: SparkContext, tag: str) -> None:
+    def set_in_thread(self, access: SparkAccess, tag: str) -> None:
         """Label the jobs that this thread starts from now on."""
         pool = self.given_pool
-        if pool is None and context.getConf().get(_MODE) == "FAIR":
+        if pool is None and access.get_setting(_MODE) == "FAIR":
             pool = self.program  # a share of its own beside other programs
-        context.setLocalProperty(GROUP, self.given_group or f"{self.program} {tag}")
+        access.set_property(GROUP, self.given_group or f"{self.program} {tag}")
         if pool is not None:
-            context.setLocalProperty(POOL, pool)
-        context.setLocalProperty(DESCRIPTION, self.describe("reading", ()))
-        context.setLocalProperty(INTERRUPT, "true")
-        context.addJobTag(tag)
+            access.set_property(POOL, pool)
+        access.set_property(DESCRIPTION, self.describe("reading", ()))
+        access.set_property(INTERRUPT, "true")
+        access.add_tag(tag)
 
     def describe(self, step: str, operators: Sequence[str]) -> str:
         """Return the description of a job.
@@ -238,12 +238,12 @@ class Tasks:
 
     def __init__(
         self,
-        spark: SparkSession,
+        access: SparkAccess,
         layout: SparkLayout,
         directory: Path,
         labels: JobLabels,
     ) -> None:
-        self._context = spark.sparkContext
+        self._access = access
         self.layout = layout
         self._directory = directory
         self._labels = labels
@@ -255,7 +255,7 @@ class Tasks:
 
     def join(self) -> None:
         """Attach the Spark jobs that this thread starts to the program."""
-        self._labels.set_in_thread(self._context, self._tag)
+        self._labels.set_in_thread(self._access, self._tag)
 
     def note(self, stages: Sequence[range], attempt: EpochAttempt) -> None:
         """Record the stages that begin."""
@@ -279,7 +279,7 @@ class Tasks:
     def describe(self, step: str, operators: Sequence[str] = ()) -> None:
         """Describe the Spark jobs that this thread starts from now on."""
         text = self._labels.describe(step, operators)
-        self._context.setLocalProperty(DESCRIPTION, text)
+        self._access.set_property(DESCRIPTION, text)
 
     def count_done(self) -> dict[str, int]:
         """Return the items that operators have done so far in the current epoch.
@@ -320,28 +320,23 @@ class Tasks:
         return [name for name in found if name in self.layout.graph]
 
     def _in_running_stages(self) -> list[str]:
-        tracker = self._context.statusTracker()
-        java = self._context._jsc.sc().statusTracker()  # noqa: SLF001 - knows tags
-        for job in java.getJobIdsForTag(self._tag):
-            info = tracker.getJobInfo(job)
-            if info is None or info.status != "RUNNING":
-                continue
-            numbers = sorted(info.stageIds)
-            return [
-                name
-                for number, levels in zip(numbers, self.stages, strict=False)
-                if (stage := tracker.getStageInfo(number)) and stage.numActiveTasks
-                for level in levels
-                for unit in self.layout.levels[level]
-                for name in (*unit.operators, *unit.writes)
-            ]
-        return []
+        active = self._access.find_active_stages(self._tag)
+        if active is None:  # any of them may be
+            return self.stage_operators
+        return [
+            name
+            for is_active, levels in zip(active, self.stages, strict=False)
+            if is_active
+            for level in levels
+            for unit in self.layout.levels[level]
+            for name in (*unit.operators, *unit.writes)
+        ]
 
     def cancel(self) -> None:
         """Cancel what runs; Spark kills workers that do not end their task."""
         self.cancelled = True
         with contextlib.suppress(Exception):  # Spark may be gone already
-            self._context.cancelJobsWithTag(self._tag)
+            self._access.cancel(self._tag)
 
     def refuse_if_abandoned(self) -> None:
         """Stop the driver's thread if it returns after the job was abandoned."""
