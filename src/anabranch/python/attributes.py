@@ -20,7 +20,7 @@ from anabranch.python.known import (
     CHANGING_METHODS,
     ELEMENT,
     PURE_METHODS,
-    TEXT_METHODS,
+    VALUE_METHODS,
     facts_about,
     implementations,
     is_reflective,
@@ -313,7 +313,7 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
         case Plain(kind) if kind is type(None):
             return NOTHING  # raises AttributeError
         case Plain():
-            known = name in _METHODS or name in TEXT_METHODS
+            known = name in _METHODS or name in VALUE_METHODS
             return PLAIN.union([Method(root, name)] if known else [])
         case Lost():
             return frozenset([root])

@@ -17,8 +17,10 @@ import bisect
 import builtins
 import collections
 import contextlib
+import datetime as dt
 import decimal
 import difflib
+import fractions
 import functools
 import heapq
 import inspect
@@ -31,6 +33,7 @@ import struct
 import sys
 import time
 import types
+import uuid
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, ModuleType
@@ -89,7 +92,9 @@ _FUNCTIONS: Mapping[str, str] = {
     "_io": "StringIO BytesIO",
     "xml.etree.ElementTree": "XML fromstringlist tostring Element iselement",
     "gzip": "compress decompress",
-    "hmac": "new digest compare_digest",
+    "hmac": "new digest",
+    "codecs": "encode decode",
+    "graphlib": "TopologicalSorter",
     "zoneinfo": "ZoneInfo",
     "time": "sleep strptime",
     "email.utils": "parseaddr formataddr parsedate parsedate_to_datetime",
@@ -110,7 +115,7 @@ _FUNCTIONS: Mapping[str, str] = {
         sha3_512 blake2b blake2s new pbkdf2_hmac scrypt""",
     "_hashlib": """openssl_md5 openssl_sha1 openssl_sha224 openssl_sha256 openssl_sha384
         openssl_sha512 openssl_sha3_224 openssl_sha3_256 openssl_sha3_384
-        openssl_sha3_512 new pbkdf2_hmac scrypt""",
+        openssl_sha3_512 new pbkdf2_hmac scrypt compare_digest""",
     "_blake2": "blake2b blake2s",
     "datetime": "datetime date time timedelta timezone",
     "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
@@ -134,7 +139,8 @@ _FUNCTIONS: Mapping[str, str] = {
     "numbers": "Number Real Integral Rational Complex",
     "operator": """abs add and_ attrgetter concat contains countOf eq floordiv ge getitem
         gt index indexOf inv invert is_ is_not itemgetter le length_hint lshift lt matmul
-        methodcaller mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor""",
+        methodcaller mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor
+        _compare_digest""",
     "numpy": """abs absolute add all allclose amax amin angle any append arange argmax
         argmin argsort argwhere around array array_equal array_split asarray ascontiguousarray
         atleast_1d atleast_2d atleast_3d average bincount bitwise_and bitwise_or block bool_
@@ -198,6 +204,7 @@ _PUBLIC = {
     "_json": "json",
     "_statistics": "statistics",
     "_decimal": "decimal",
+    "_codecs": "codecs",
     "pathlib._local": "pathlib",
 }
 # What a known impure function depends on or does.
@@ -267,9 +274,20 @@ __eq__ __lt__ __le__ __gt__ __ge__ __iter__ __add__ __sub__ __mul__ __str__ __re
 limit_denominator hosts subnets supernet substitute safe_substitute new_child to_dict
 to_list to_numpy""")
 PURE_METHODS = PLAIN_METHODS | (_OTHER_METHODS - CHANGING_METHODS)
-# Methods of str and bytes only, so pure by their name.
-TEXT_METHODS = frozenset(
-    name for name in (*dir(str), *dir(bytes)) if not name.startswith("__")
+# Classes of which no method changes anything, apart from those that read a clock.
+VALUES_ONLY: Final[frozenset[type]] = frozenset(
+    [
+        *(int, float, bool, complex, str, bytes, range, uuid.UUID, decimal.Decimal),
+        *(dt.date, dt.datetime, dt.time, dt.timedelta, dt.timezone, fractions.Fraction),
+    ]
+)
+CLOCKS: Final = ("now", "today", "utcnow")
+# What a number, a text or the like does is known by its name.
+VALUE_METHODS: Final = frozenset(
+    name
+    for kind in VALUES_ONLY
+    for name in dir(kind)
+    if not name.startswith("__") and name not in CLOCKS
 )
 
 
@@ -714,6 +732,11 @@ _CLASSES: Final[Mapping[str, Facts]] = {
         parts=_words("""get_matching_blocks get_opcodes find_longest_match
             get_grouped_opcodes"""),
         changes=_words("set_seqs set_seq1 set_seq2"),
+    ),
+    "graphlib.TopologicalSorter": Facts(
+        gives=_words("is_active"),
+        parts=_words("static_order get_ready"),
+        changes=_words("add prepare done"),
     ),
     "difflib.Differ": Facts(parts=_words("compare")),
     "textwrap.TextWrapper": Facts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import collections
 import copy
 import csv
@@ -592,7 +593,9 @@ def _call_pure(
     run_builtin(run, obj, args.all() | looked_at, here)
     if module_of(obj) == "dataclasses" or obj is getattr(copy, "replace", None):
         _take_apart(run, obj, args, here)
-    if any(obj is each for each in (str, bytes, bytearray)):
+    if any(
+        obj is each for each in (str, bytes, bytearray, codecs.encode, codecs.decode)
+    ):
         run_codec(run, 1, args, here)
     if obj is copy.copy or obj is copy.deepcopy:
         _run_reducers(run, args, here)
@@ -745,6 +748,8 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
         if len(args.positional) != 1 or args.keywords or args.rest:
             return note_unknown(run, f"{here.callee} makes a class", here)
         return frozenset([SharedPart("a class")])
+    if obj is print and "file" in args.keywords and (given := _print(run, args, here)):
+        return given
     if "cls" in args.keywords and not isinstance(obj, types.FunctionType):
         return note_unknown(run, f"{here.callee} is given a class", here)
     if obj is vars and len(args.positional) == 1:
@@ -758,6 +763,18 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
     if any(obj is each for each in vars(Operator).values()):
         return PLAIN
     return None
+
+
+def _print(run: AbstractInterpreter, args: Arguments, here: Here) -> Value:
+    """Print into a buffer that was made here; nothing if it may be something else."""
+    file = args.keywords["file"]
+    if not all(isinstance(root, Fresh) and root.type is io.StringIO for root in file):
+        return NOTHING
+    others = join(v for name, v in args.keywords.items() if name != "file")
+    shown = join(args.positional) | args.rest | others
+    call_library(run, str, Arguments([shown]), here)
+    change(run, file, NOTHING, here)
+    return frozenset([Plain(type(None))])
 
 
 def _keep_function(function: Any) -> Any:

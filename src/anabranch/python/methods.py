@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import datetime as dt
-import decimal
 import encodings
-import fractions
 import functools
 import gc
 import itertools
 import logging
 import pathlib
 import re
-import uuid
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType
 from typing import Any
@@ -28,9 +24,11 @@ from anabranch.python.classes import class_of, classes_of
 from anabranch.python.implicit import IMPLICIT
 from anabranch.python.known import (
     CHANGING_METHODS,
+    CLOCKS,
     PLAIN_METHODS,
     PURE_METHODS,
-    TEXT_METHODS,
+    VALUE_METHODS,
+    VALUES_ONLY,
     Facts,
     arguments_written_by_method,
     facts_about,
@@ -140,7 +138,6 @@ _BY_KEY = frozenset(  # they may use their arguments as keys
         *("remove", "format_map"),
     ]
 )
-_CLOCKS = ("now", "today", "utcnow")
 
 
 def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of method
@@ -409,7 +406,7 @@ def _is_copied(run: AbstractInterpreter, root: Root) -> bool:
 
 
 def _note_unknown_method(run: AbstractInterpreter, name: str, here: Here) -> Value:
-    if name in _CLOCKS:
+    if name in CLOCKS:
         at = here.place
         run.found.effect("impure", f"{here.text} reads a clock", at)
         return MADE
@@ -516,9 +513,9 @@ def _call_method_of_plain(
             for getter in run.universe.properties(classes):
                 callee: Value = frozenset([BoundMethod(root, getter)])
                 run.call(callee, Arguments(), here)
-    known = name in PURE_METHODS or name in TEXT_METHODS
+    known = name in PURE_METHODS or name in VALUE_METHODS
     if not known and owner.type is not None:
-        known = owner.type in _VALUES_ONLY and name not in _CLOCKS
+        known = owner.type in VALUES_ONLY and name not in CLOCKS
     if owner.type in (pathlib.Path, pathlib.PosixPath) and name == "replace":
         known = False  # it renames a file
     if not known:
@@ -563,12 +560,6 @@ def make_fresh(run: AbstractInterpreter, here: Here, kind: Any = None) -> Fresh:
 
 _COPIED = (list, tuple, dict, range)
 _GIVES_ELEMENTS = ("get", "item", "max", "min", "pop", "squeeze", "mode", "agg", "at")
-_VALUES_ONLY = frozenset(  # no method of theirs changes anything
-    [
-        *(int, float, bool, complex, str, bytes, range, uuid.UUID, decimal.Decimal),
-        *(dt.date, dt.datetime, dt.time, dt.timedelta, dt.timezone, fractions.Fraction),
-    ]
-)
 LOGGERS: tuple[type, ...] = (logging.Logger, logging.RootLogger)
 
 

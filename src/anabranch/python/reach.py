@@ -198,6 +198,11 @@ def look_up(
     """Return the possible values under a key or an index."""
     if isinstance(root, Fresh) and root.type in TABLES:
         return run.heap.values(root.site)
+    if isinstance(root, Existing) and type(root.obj) is dict:
+        held = contents(root.obj)
+        if held is not None:
+            inside, values = f"what lies in {root.text}", held[len(root.obj) :]
+            return join(read_existing(run, each, inside, here) for each in values)
     return _list_elements_of(run, root, here, key)
 
 
