@@ -320,7 +320,15 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
         case Method(owner) if (facts := facts_about(owner)) and facts.open:
             # not a method but a column: part of its table and like it
             return _read_attribute_of(run, owner, name, here)
+        case BoundMethod(function=function) if not _has_entry(function, name):
+            run.found.read(name, None, None, here.place)  # it may be assigned elsewhere
+            return NOTHING  # raises AttributeError
     return note_unknown(run, f"{here.text} is an attribute of a function", here)
+
+
+def _has_entry(function: types.FunctionType, name: str) -> bool:
+    """Tell whether a function, as a method of an object, has an attribute."""
+    return name in vars(function) or hasattr(types.MethodType, name)
 
 
 def _read_of_parent(
@@ -355,7 +363,9 @@ def _inherit(run: AbstractInterpreter, entry: Entry, owner: Root, here: Here) ->
     return unwrap(run, entry, owner, here)
 
 
-def _read_of_any(run: AbstractInterpreter, root: Root, name: str, here: Here) -> Value:
+def _read_of_any(  # noqa: PLR0911 - one return for each kind of attribute
+    run: AbstractInterpreter, root: Root, name: str, here: Here
+) -> Value:
     if name == "__class__":
         return frozenset([SharedPart("a class")])
     if name == "__new__" and isinstance(root, Existing):
@@ -364,6 +374,8 @@ def _read_of_any(run: AbstractInterpreter, root: Root, name: str, here: Here) ->
             return frozenset([Existing(made_by, here.text)])
     if name in ("__name__", "__qualname__", "__doc__"):
         return PLAIN
+    if name in ("__cause__", "__context__") and isinstance(root, Fresh):
+        return run.raised | {root, Plain(type(None))}
     if name == "__dict__" and isinstance(root, Fresh | InputPart):
         return read_variables(run, frozenset([root]), here)
     text = f"{here.text} reaches into an object"

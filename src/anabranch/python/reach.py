@@ -28,6 +28,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin
 import numpy as np
 
 from anabranch.graph.declarations import is_trusted
+from anabranch.python import ir
 from anabranch.python.classes import classes_of, member_of, parts_of_annotation
 from anabranch.python.implicit import BUILTINS, IMPLICIT, RESULTS
 from anabranch.python.known import can_be_shared, facts_of, module_of, why_impure
@@ -54,6 +55,7 @@ from anabranch.python.objects import (
 from anabranch.python.values import (
     LOST,
     MADE,
+    NOTHING,
     PLAIN,
     AbstractInterpreter,
     Arguments,
@@ -61,6 +63,7 @@ from anabranch.python.values import (
     Change,
     Closure,
     Existing,
+    Frame,
     Fresh,
     Here,
     InputPart,
@@ -533,10 +536,35 @@ def watch_call(run: AbstractInterpreter, obj: Any, args: Arguments, here: Here) 
         remember_order(run, args.all(), run.heap.site((here.step, obj)))
     if id(obj) in _COMPARING:
         _watch_comparison(run, args.all(), here)
+    if obj in (map, filter) and all(
+        isinstance(r, Existing) for r in args.positional[0]
+    ):
+        made = getattr(here.step, "target", "")  # nothing here sees the calls
+        if is_taken_in_any_order(run, made, here.frame):
+            return
     order_free = id(obj) in ORDER_FREE and "key" not in args.keywords
     if not order_free or (obj is sum and not are_whole_numbers(run, args)):
         given: Sure = "perhaps" if _goes_through(obj) else "surely"
         watch_iteration(run, args.all(), here, given=given)
+
+
+def is_taken_in_any_order(
+    run: AbstractInterpreter, made: ir.Register, frame: Frame
+) -> bool:
+    """Tell whether a register goes to one call, which does not show its order."""
+    code = frame.code
+    match [u for u in code.users.get(made, ()) if not isinstance(u, ir.Add)]:
+        case [ir.Call(function=function, arguments=given) as call]:
+            callee = frame.registers.get(function, NOTHING)
+            return (
+                bool(callee)
+                and call not in run.rounding
+                and not any(each.name for each in given)
+                and all(
+                    isinstance(r, Existing) and id(r.obj) in ORDER_FREE for r in callee
+                )
+            )
+    return False
 
 
 def _watch_comparison(run: AbstractInterpreter, value: Value, here: Here) -> None:

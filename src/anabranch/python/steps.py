@@ -45,11 +45,12 @@ from anabranch.python.objects import (
     is_users_class,
     is_users_method,
 )
+from anabranch.python.order import hides_order
 from anabranch.python.reach import (
-    ORDER_FREE,
     are_whole_numbers,
     find_operands,
     find_reachable,
+    is_taken_in_any_order,
     list_elements,
     list_values,
     look_inside,
@@ -822,7 +823,8 @@ def repeat_block(run: AbstractInterpreter, one: ir.While, here: Here) -> None:
 def loop_over(run: AbstractInterpreter, one: ir.For, here: Here) -> None:
     frame = here.frame
     source = frame.registers[one.iterable]
-    ordered = not _is_order_free(run, one, frame)
+    hidden = hides_order(one, frame.code)
+    ordered = not (hidden or _is_order_free(run, one, frame))
     frame.registers[one.target] = iterate(run, source, here, ordered=ordered)
     if one.into is not None:
         for root in frame.registers[one.into]:
@@ -830,6 +832,9 @@ def loop_over(run: AbstractInterpreter, one: ir.For, here: Here) -> None:
                 remember_order(run, source, root.site)
     if ordered:
         execute(run, one.body, frame)
+    elif hidden:
+        if _execute_apart(run, one, frame) or _rounds(one, frame):
+            watch_iteration(run, source, here)
     elif _changes_outer(run, one, frame):
         watch_iteration(run, source, here)
     execute(run, one.orelse, frame)
@@ -846,11 +851,28 @@ def _changes_outer(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
         around += [v for name, v in within.variables.items() if "%" not in str(name)]
         within = within.parent
     kept = {r.site for r in find_reachable(run, join(around)) if isinstance(r, Fresh)}
+    return not _execute_apart(run, one, frame).isdisjoint(kept)
+
+
+def _execute_apart(run: AbstractInterpreter, one: ir.For, frame: Frame) -> set[int]:
+    """Execute the body of a loop; return the sites of the objects that it changes."""
     outer, run.changed_sites = run.changed_sites, set()
     execute(run, one.body, frame)
     changed, run.changed_sites = run.changed_sites, outer
     run.changed_sites |= changed
-    return not changed.isdisjoint(kept)
+    return changed
+
+
+def _rounds(one: ir.For, frame: Frame) -> bool:
+    """Tell whether a loop adds up other than whole numbers."""
+    sums = (each for each in ir.walk(one.body) if isinstance(each, ir.Binary))
+    return any(
+        not isinstance(root, Plain) or root.type not in (int, bool)
+        for each in sums
+        if each.in_place
+        for root in frame.registers.get(each.left, NOTHING)
+        | frame.registers.get(each.right, NOTHING)
+    )
 
 
 def _is_order_free(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
@@ -867,19 +889,7 @@ def _is_order_free(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
     build = outer.code.maker_of(made)
     if isinstance(build, ir.Build) and build.kind == "set":
         return True
-    users = [u for u in outer.code.users.get(made, ()) if not isinstance(u, ir.Add)]
-    match users:
-        case [ir.Call(function=function, arguments=given) as call]:
-            callee = outer.registers.get(function, NOTHING)
-            return (
-                bool(callee)
-                and call not in run.rounding
-                and not any(each.name for each in given)
-                and all(
-                    isinstance(r, Existing) and id(r.obj) in ORDER_FREE for r in callee
-                )
-            )
-    return False
+    return is_taken_in_any_order(run, made, outer)
 
 
 def give_back(run: AbstractInterpreter, one: ir.Return, here: Here) -> None:
