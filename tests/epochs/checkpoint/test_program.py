@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import types
 from typing import NamedTuple
@@ -141,6 +142,31 @@ def test_may_not_change(changed, told):
     found = "\n".join(differences(described(base()), described(changed())))
 
     assert re.search(told, found), found
+
+
+def several(order=(0, 1, 2), name=None):
+    """Return sinks without names, of states and types that differ, in some order."""
+    totals = trades().key_by("symbol").scan(add, 0.0)
+    rates = trades().map(rated, name=name).key_by("symbol").scan(count_rated, 0)
+    sinks = [
+        totals.write_csv("totals"),
+        rates.write_csv("rates"),
+        totals.window(count=3).aggregate(len).write_csv("lengths"),
+    ]
+    return [sinks[number] for number in order]
+
+
+def count_rated(total, rate: Rated) -> tuple[int, Rated]:
+    return total + 1, rate
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_the_order_in_which_sinks_are_given_may_change(order):
+    assert [] == differences(described(*several()), described(*several(order)))
+
+
+def test_an_operator_without_state_may_have_another_name():
+    assert [] == differences(described(*several()), described(*several(name="rate")))
 
 
 class Visit(NamedTuple):
