@@ -36,7 +36,7 @@ from anabranch.cli import (
 )
 from anabranch.cli.console import CommandError, words
 from anabranch.errors import AnabranchError
-from anabranch.runtime.memory_reserve import explain_lack
+from anabranch.runtime.memory_reserve import explain_lack, is_lack
 
 EXAMPLES = """\
 examples:
@@ -186,7 +186,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AnabranchError as error:
         words().print(Text.assemble((f"error {error.code}: ", "bold red"), str(error)))
         return 1
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if not is_lack(error):
+            raise
         words().print(Text.assemble(("error: ", "bold red"), str(explain_lack(error))))
         return 1
     except OSError as error:  # a full disk, or another file error

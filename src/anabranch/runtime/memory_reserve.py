@@ -17,6 +17,8 @@ ADVICE = (
     "smaller degree= or epoch_items="
 )
 
+_NO_THREAD = "can't start new thread"  # there was no memory for its stack
+
 _held: list[mmap.mmap] = []
 
 
@@ -29,9 +31,20 @@ def set_aside() -> None:
 
 def release_for(error: BaseException) -> None:
     """Give the reserve back if this error says that memory ran out."""
-    if isinstance(error, MemoryError):
+    if is_lack(error):
         while _held:
             _held.pop().close()
+
+
+def is_lack(error: BaseException) -> bool:
+    """Tell whether an error says that memory ran out.
+
+    >>> is_lack(RuntimeError("can't start new thread")), is_lack(RuntimeError("no"))
+    (True, False)
+    """
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and str(error) == _NO_THREAD
+    )
 
 
 def explain_lack(error: BaseException) -> BaseException:
@@ -42,7 +55,7 @@ def explain_lack(error: BaseException) -> BaseException:
     >>> explain_lack(KeyError("symbol"))
     KeyError('symbol')
     """
-    if not isinstance(error, MemoryError):
+    if not is_lack(error):
         return error
     release_for(error)
     told = EngineError(
