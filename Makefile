@@ -44,7 +44,7 @@ test-pythons:  ## Run the tests on each Python that is supported and is found he
 	echo "Passed on:$${passed:- none}; failed on:$${failed:- none}; not found:$${missing:- none}"; \
 	[ -z "$$failed" ] && [ -n "$$passed" ]
 
-packages: $(VENV)/servers/.ready  ## Install what `make test-all` needs: Debian packages, S3 and Kafka servers
+packages: $(VENV)/servers/.ready  ## Install what `make test-all` needs: Debian packages, servers of stores and Kafka
 	@for package in $(PACKAGES); do dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	[ -z "$$missing" ] || { apt-get update -q && apt-get install -y -q --no-install-recommends $$missing; } || \
 	{ echo "make test-all needs Debian packages; install them as root: apt-get install$$missing"; exit 1; }
@@ -85,6 +85,8 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 FAST_S3 = github.com/versity/versitygw/cmd/versitygw@v1.8.0
+GOOGLE = github.com/fsouza/fake-gcs-server@v1.56.1
+AZURE = azurite@3.35.0
 # An S3 server, which asks for other versions of packages than we do, and Kafka, whose
 # jars the Ivy of PySpark finds by their name.
 $(VENV)/servers/.ready: $(READY)
@@ -95,6 +97,10 @@ $(VENV)/servers/.ready: $(READY)
 	  -retrieve '$(VENV)/servers/kafka/[artifact]-[revision].[ext]'
 	command -v go >/dev/null && GOBIN=$(abspath $(VENV))/servers/bin go install $(FAST_S3) || \
 	  echo "Without Go, bench/connectors/s3.py measures moto, a server in Python"
+	command -v go >/dev/null && GOBIN=$(abspath $(VENV))/servers/bin go install $(GOOGLE) || \
+	  echo "Without Go, Google Cloud Storage is not tested"
+	command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix $(VENV)/servers $(AZURE) || \
+	  echo "Without npm, Azure is not tested"
 	@touch $@
 
 $(VENV)/.bench: $(READY)

@@ -41,13 +41,15 @@ KAFKA_SERVER = Need("a Kafka server", "make packages")
 PSYCOPG = Need("psycopg", "pip install 'anabranch[postgres]'")
 S3 = Need("an S3 server", "make packages")
 CONNECT = Need("Spark Connect's client", "pip install 'anabranch[connect]'")
+AZURE = Need("an Azure emulator", "npm, and make packages")
+GOOGLE = Need("a Google Cloud Storage emulator", "Go, and make packages")
 OPENCV = Need("OpenCV", "pip install 'anabranch[lane]'")
 CLUSTER = Need("a Spark cluster on loopback", "see bench/spark/cluster.py")
 JAVA = Need("Java 17 or later", "Debian package openjdk-17-jre-headless")
 MOUNT = Need("a small file system", "run as root, where `mount -t tmpfs` may be used")
 NEEDS = (
     *(BROWSER, DATA, POSTGRES, PROMETHEUS, OTLP, KAFKA, KAFKA_SERVER, PSYCOPG),
-    *(OPENCV, S3, MOUNT, CONNECT),
+    *(OPENCV, S3, AZURE, GOOGLE, MOUNT, CONNECT),
     *(CLUSTER, JAVA),
 )
 

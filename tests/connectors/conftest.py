@@ -6,7 +6,14 @@ import pytest
 
 from tests import needs
 from tests.connectors.database import Database, NoServerError
-from tests.connectors.stores import S3, find_moto
+from tests.connectors.stores import (
+    S3,
+    Azure,
+    Google,
+    find_azurite,
+    find_gcs,
+    find_moto,
+)
 
 
 @pytest.fixture(
@@ -72,11 +79,38 @@ def s3(pytestconfig):
     running.stop()
 
 
-@pytest.fixture(params=["fsspec", "s3"])
+@pytest.fixture(scope="session")
+def azure():
+    program = find_azurite()
+    if program is None:  # `make packages` has it only where there is npm
+        pytest.skip(needs.why_left_out(needs.AZURE))
+    running = Azure(program)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def google():
+    program = find_gcs()
+    if program is None:  # `make packages` has it only where there is Go
+        pytest.skip(needs.why_left_out(needs.GOOGLE))
+    running = Google(program)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(
+    params=[
+        "fsspec",
+        "s3",
+        pytest.param("azure", marks=pytest.mark.long),
+        pytest.param("google", marks=pytest.mark.long),
+    ]
+)
 def store(request, tmp_path):
     """A function that returns the URL of a key; all keys are new."""
-    if request.param == "s3":
-        server = request.getfixturevalue("s3")
+    if request.param != "fsspec":
+        server = request.getfixturevalue(request.param)
         folder = tmp_path.name
         return lambda key: server.url(f"{folder}/{key}")
     pytest.importorskip("fsspec")

@@ -167,15 +167,18 @@ class StorePath:
     ) -> list[tuple[StorePath, bool]]:
         """List a directory, unordered, with whether each entry is a file."""
         store, path = self._place
+        flat = self.url.startswith(_UNLISTED)
         found = store.get_file_info(
-            arrow_fs.FileSelector(path, missing_ok, recursive=deep)
+            arrow_fs.FileSelector(path, missing_ok, recursive=deep or flat)
         )
         start = path.rstrip("/") + "/" if path else ""
-        names = (
+        names: Iterable[tuple[str, bool]] = (
             (info.path.removeprefix(start), bool(info.type == arrow_fs.FileType.File))
             for info in found
             if info.path.rstrip("/") != path.rstrip("/")
         )
+        if flat:
+            names = _find_entries(names, deep=deep)
         return [
             (StorePath(f"{self.url}/{name}", self.options, listed), listed)
             for name, listed in names
@@ -303,6 +306,25 @@ class StorePath:
         elif self.is_dir():
             store, path = self._place
             store.delete_dir(path)
+
+
+def _find_entries(
+    names: Iterable[tuple[str, bool]], *, deep: bool
+) -> list[tuple[str, bool]]:
+    """Return the entries of a directory, from the names of all files below it.
+
+    >>> _find_entries([("a", True), ("x/y/b", True), ("x/c", True)], deep=False)
+    [('a', True), ('x', False)]
+    >>> _find_entries([("x/y/b", True)], deep=True)
+    [('x', False), ('x/y', False), ('x/y/b', True)]
+    """
+    found: dict[tuple[str, bool], None] = {}  # in order
+    for name, is_file in names:
+        steps = name.strip("/").split("/")
+        for depth in range(1, len(steps)):
+            found["/".join(steps[:depth]), False] = None
+        found["/".join(steps), is_file] = None
+    return [entry for entry in found if deep or "/" not in entry[0]]
 
 
 def remove_tree(path: Location) -> None:
@@ -850,6 +872,8 @@ def _open_by_url(scheme: str) -> Callable[[str, Mapping[str, str]], Any]:
     return open_store
 
 
+# Stores whose directories Arrow does not list, unless an object stands for them.
+_UNLISTED = ("gs://",)
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _ARROW: Mapping[str, Callable[[str, Mapping[str, str]], Any]] = {
     "s3": _open_s3,
