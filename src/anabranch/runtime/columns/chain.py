@@ -36,7 +36,6 @@ from anabranch.runtime.columns.column import (
     Pools,
     UnfitError,
     check_types,
-    encode_in_order,
 )
 from anabranch.runtime.columns.held_state import (
     ColumnBatch,
@@ -407,7 +406,7 @@ class ColumnStep:
         if not self._key:
             return [()], np.zeros(batch.count, np.int64)
         columns = [batch.columns[place] for place in self._key if place is not None]
-        words, codes = encode_in_order(*columns[0].encode())
+        words, codes = columns[0].encode()
         if len(columns) == 1:
             return words, codes
         keys: list[Any] = [(word,) for word in words]
@@ -531,10 +530,10 @@ class ColumnStep:
             array[order]
             for n in self.kernel.reads
             for array in (
-                batch.columns[n]
+                batch.columns[n].arrays
                 if front is None
-                else front.columns[n].join(batch.columns[n])
-            ).arrays
+                else front.columns[n].join_arrays(batch.columns[n])
+            )
         ]
         self._call(len(starts), [starts, starts + size], fields, [], outs)
         counts = totals - closing * size

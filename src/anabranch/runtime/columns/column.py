@@ -257,6 +257,7 @@ class BatchColumn:
         self._arrays = arrays
         self._listed = listed
         self._encoded: tuple[list[Any], Numpy] | None = None
+        self._is_in_order = True  # the words of `_encoded` occur, in their order
 
     def __len__(self) -> int:
         for found in (self._arrow, *(self._arrays or ())[:1], self._listed):
@@ -328,7 +329,8 @@ class BatchColumn:
 
     def _numbers_of(self, array: pa.Array, kind: ColumnKind) -> Numpy:
         if kind in CODED:
-            words, codes = self.encode() if array is self._arrow else _encode(array)
+            known = self._encoded if array is self._arrow else _encode(array)
+            words, codes = known or self.encode()
             pool = self._pools[kind]
             numbers = np.array([pool.add(word) for word in words], np.int64)
             return numbers[codes] if len(numbers) else codes
@@ -342,6 +344,9 @@ class BatchColumn:
         For each item, the index of its value among the distinct ones.
         """
         if self._encoded is not None:
+            if not self._is_in_order:
+                self._encoded = encode_in_order(*self._encoded)
+                self._is_in_order = True
             return self._encoded
         if self._arrow is not None and self.kind in ("int", "str", "bytes"):
             if self._arrow.null_count and "none" not in self.shape.kinds:
@@ -381,9 +386,13 @@ class BatchColumn:
                 )
             arrow = pa.concat_arrays([first, then])
             return BatchColumn(self.shape, self._pools, arrow=arrow)
-        pairs = zip(self.arrays, other.arrays, strict=True)
-        arrays = [np.concatenate(pair) for pair in pairs]
+        arrays = self.join_arrays(other)
         return BatchColumn(self.shape, self._pools, arrays=arrays)
+
+    def join_arrays(self, other: BatchColumn) -> list[Numpy]:
+        """Return `arrays` of both, one behind the other; codes are those of one pool."""
+        pairs = zip(self.arrays, other.arrays, strict=True)
+        return [np.concatenate(pair) for pair in pairs]
 
     def take(self, rows: Numpy) -> BatchColumn:
         """Return the values at some indices."""
@@ -402,7 +411,7 @@ class BatchColumn:
             made = BatchColumn(self.shape, self._pools, arrow=taken)
         if self._encoded is not None:
             words, codes = self._encoded
-            made._encoded = words, codes[rows]
+            made._encoded, made._is_in_order = (words, codes[rows]), False
         return made
 
 
