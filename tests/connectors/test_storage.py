@@ -15,6 +15,7 @@ import pytest
 from pyarrow.fs import AzureFileSystem
 
 import anabranch as ab
+from anabranch.connectors import storage
 from anabranch.connectors.storage import (
     StorePath,
     _find_place,
@@ -388,3 +389,29 @@ def test_options_of_a_store_are_no_part_of_a_name():
     path = locate("gs://trades/day.csv?retry_limit_seconds=300&anonymous=true")
 
     assert ("day.csv", "gs://trades/day.csv") == (path.name, path.url)
+
+
+class Rejecting:
+    """A store that rejects its user, as that of Azure does without credentials."""
+
+    def get_file_info(self, path):
+        msg = f"Unknown error: no token for {path}"
+        raise pa.ArrowException(msg)
+
+
+REJECTING = "abfss://c@account.dfs.core.windows.net/x.csv"
+
+
+@pytest.mark.parametrize(
+    ("used", "error"),
+    [
+        (lambda: ab.read_csv(REJECTING, Sale).to_list(), InputError),
+        (lambda: ab.from_iterable((), Sale).write_csv(REJECTING), OutputError),
+    ],
+    ids=["read", "write"],
+)
+def test_a_store_that_rejects_its_user_is_named(used, error, monkeypatch):
+    monkeypatch.setattr(storage, "_find_place", lambda *_: (Rejecting(), "x.csv"))
+
+    with pytest.raises(error, match=r"account.*x\.csv must be .*no token"):
+        ab.run(used(), on="sequential")

@@ -122,7 +122,12 @@ class StorePath:
     @property
     def _info(self) -> Any:
         store, path = self._place
-        return store.get_file_info(path)
+        try:
+            return store.get_file_info(path)
+        except pa.ArrowException as error:  # of a store that rejects its user
+            if isinstance(error, OSError):
+                raise
+            raise OSError(str(error).partition("\n")[0]) from error
 
     @property
     def _client(self) -> _Client | None:
