@@ -111,7 +111,7 @@ class Item(NamedTuple):
 
 
 def make():
-    return (Item(n, n % 7, "x" * 400 + str(n)) for n in range(100_000))
+    return (Item(n, n % 7, "x" * 400 + str(n)) for n in range(150_000))
 
 
 @ab.declare(state="stateless")
@@ -135,7 +135,7 @@ program = items.key_by("key").window(count=10**9).aggregate(count).write_csv("ou
 
 @pytest.mark.long
 @pytest.mark.parametrize("on", ENGINES)
-@pytest.mark.parametrize("more", [4, 12, 20])
+@pytest.mark.parametrize("more", [1, 4, 8])
 def test_a_process_with_a_limit_says_that_it_is_reached(on, more, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     command = ["-m", "anabranch", "run", "program.py", "--on", on]
