@@ -26,6 +26,9 @@ def hides_order(one: ir.For, code: ir.Function) -> bool:
     given = [each for each in inside if isinstance(each, ir.Return)]
     if not _is_same_constant([each.value for each in given], code):
         return False
+    breaks = [each for each in inside if isinstance(each, ir.Break)]
+    if len(breaks) > 1 or (breaks and given):
+        return False  # which of them comes first depends on the order
     leaves = any(isinstance(each, _LEAVING) for each in inside)
     stores: dict[str, list[ir.Store]] = {}
     for each in inside:
@@ -33,9 +36,27 @@ def hides_order(one: ir.For, code: ir.Function) -> bool:
             stores.setdefault(each.name, []).append(each)
     return all(
         _is_kept_inside(name, one, code)
-        or (not _is_read(name, inside) and _is_same_constant(_values(found), code))
+        or (
+            not _is_read(name, inside)
+            and _is_same_constant(_values(found), code)
+            and all(_goes_with(each, found, one.body) for each in breaks)
+        )
         or (not leaves and _is_sum(name, found, inside, code))
         for name, found in stores.items()
+    )
+
+
+def _goes_with(leaving: ir.Break, stores: list[ir.Store], block: ir.Block) -> bool:
+    """Tell whether stores are where the loop is left, and nowhere else.
+
+    An element that is not reached any more could have made another one.
+    """
+    if leaving in block:
+        return all(each in block for each in stores)
+    return any(
+        _goes_with(leaving, stores, inner)
+        for one in block
+        for inner in ir.blocks_of(one)
     )
 
 
