@@ -386,7 +386,7 @@ def _call_known_method(
     if name in facts.gives:
         return PLAIN
     kind = type_of(owner) if facts.open else LibraryObject
-    flat = all(isinstance(root, Plain) for root in find_reachable(run, held | given))
+    flat = all(map(_is_of_library, find_reachable(run, held | given)))
     fresh = make_fresh(run, here, kind if flat or facts.open else None)
     # a table absorbs its arguments, and copies lists
     kept = frozenset(root for root in held if not _is_copied(run, root))
@@ -395,6 +395,13 @@ def _call_known_method(
     if facts.open and name not in _GIVES_ELEMENTS:
         return frozenset([fresh]) | kept | made | PLAIN
     return frozenset([fresh]) | held
+
+
+def _is_of_library(root: Root) -> bool:
+    """Tell whether a value is plain, or an object of a library made here."""
+    if isinstance(root, Fresh):
+        return isinstance(root.type, type) and not is_users_class(root.type)
+    return isinstance(root, Plain)
 
 
 def _is_copied(run: AbstractInterpreter, root: Root) -> bool:
