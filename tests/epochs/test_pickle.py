@@ -149,6 +149,23 @@ class City:
         self.name = name
 
 
+def test_functions_that_share_a_variable_share_it_elsewhere(pickler):
+    count = 0
+
+    def add():
+        nonlocal count
+        count += 1
+
+    def add_and_look():
+        add()
+        return count
+
+    again = pickler.loads(pickler.dumps(add_and_look))
+
+    assert [1, 2] == [again(), again()]
+    assert 0 == count
+
+
 def test_an_object_that_equals_itself_alone_comes_back_as_itself():
     graph = build_graph([ab.from_iterable([]).to_list()])
     driver = Pickler(graph, originals=Originals.of_driver())

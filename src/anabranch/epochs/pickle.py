@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import starmap
 from pathlib import Path
-from types import FunctionType, MemberDescriptorType, ModuleType
+from types import CellType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, TypeAlias
 
 import cloudpickle
@@ -538,6 +538,21 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._names = names
         self._numbers = {} if numbers is None else numbers
         self._reducers = {} if reducers is None else reducers
+        # by id, cells of functions with those that stand for them
+        self._cells: dict[int, tuple[CellType, CellType]] = {}
+
+    def _function_getnewargs(self, func: Any) -> Any:
+        """Let functions that share an outer variable share it once they are unpickled.
+
+        Cloudpickle gives each function cells of its own, so what one assigns, the other
+        would not see.
+        """
+        *others, closure = super()._function_getnewargs(func)
+        if closure is not None:
+            pairs = zip(func.__closure__, closure, strict=True)
+            known = self._cells
+            closure = tuple(known.setdefault(id(o), (o, new))[1] for o, new in pairs)
+        return *others, closure
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)

@@ -126,6 +126,21 @@ def test_an_outer_variable_is_the_state_of_a_flat_map():
     assert look() == len(ITEMS)
 
 
+def test_an_outer_variable_that_a_helper_changes_is_lifted():
+    seen = [0]
+
+    def note(item):
+        seen[0] += item
+        return item
+
+    out = ab.from_iterable([3, 1, 2]).map(lambda n: (note(n), seen[0])).to_list()
+
+    ab.run(out, degree=2, epoch_items=2)
+
+    assert [(3, 3), (1, 4), (2, 6)] == out.items
+    assert [6] == seen
+
+
 def test_what_was_changed_before_a_failure_stands():
     out = ab.from_iterable(ITEMS).map(add).to_list()
 
