@@ -166,7 +166,15 @@ class Grid:
         return k if type(k) is int else self.correct(k, time)
 
     def correct(self, k: Any, time: Any) -> Any:
-        """Return the number of a window that was found by a rounded division."""
+        """Return the number of a window that was found by a rounded division.
+
+        >>> Grid(1e-16, 1e-16).find_end(1.0)
+        Traceback (most recent call last):
+            ...
+        ValueError: a window by time=1e-16 must be longer at the time 1.0: ...
+        """
+        if isinstance(k, float) and abs(k) > MOST_STEPS:
+            raise ValueError(self._describe_short(time))
         if k * self.every <= time:
             return k + 1
         return k - 1 if (k - 1) * self.every > time else k
@@ -181,7 +189,20 @@ class Grid:
         """Return the time at which window k ends, which is not in it."""
         return k * self.every
 
+    def _describe_short(self, time: Any) -> str:
+        every = "" if self.every == self.size else f", every={self.every!r}"
+        return describe_short(f"a window by time={self.size!r}{every}", time)
 
+
+def describe_short(what: str, time: Any) -> str:
+    """Return the error text for a length that is lost in the rounding of a time."""
+    return (
+        f"{what} must be longer at the time {time!r}: floats that large are further apart; "
+        f"make it longer, or map the times to integers of a smaller unit"
+    )
+
+
+MOST_STEPS: Final = 2**52  # up to here the multiples of any float are distinct
 _SAME_LENGTH = 10**9  # a length that differs less from a multiple of a step is one
 
 

@@ -20,6 +20,7 @@ from anabranch.operators.clock import (
     Scale,
     Timing,
     describe_mixture,
+    describe_short,
     measure,
     restore,
     scale_of,
@@ -191,6 +192,8 @@ class PairsInTime(Timed):
     def take(self, state: State, item: Any, port: int, now: Now) -> Outputs:
         within = self._span(now.scale)
         time = measure(self.get(item), now.scale, self.on)
+        if time + within <= time:
+            raise ValueError(describe_short(f"a join within={within!r}", time))
         partners = [x for t, x in state[1 - port] if abs(t - time) < within]
         pairs = [(item, x) if port == LEFT else (x, item) for x in partners]
         made = make_pairs(self.kind, pairs)
@@ -335,6 +338,8 @@ class SessionWindows(TimedWindows):
             if is_dropped(self.window, item, self.get(item), now):
                 return ()
             time = now.clock
+        if time + gap <= time:
+            raise ValueError(describe_short(f"a session by gap={gap!r}", time))
         sessions, n = state
         near = [s for s in sessions if s[0] - gap < time < s[1] + gap]
         if len(near) == 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import numbers
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ from anabranch.graph.types import (
 )
 from anabranch.language.checks.functions import missing, why_not_called
 from anabranch.language.checks.structure import Streams, fault
-from anabranch.operators.clock import UNITS, EventTime, InOrder, is_positive
+from anabranch.operators.clock import MOST_STEPS, UNITS, EventTime, InOrder, is_positive
 from anabranch.operators.custom import Apply, Operator, Scan
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join, Lookup
@@ -116,6 +117,8 @@ def _size(op: Op, window: Window, use: str, kind: str) -> Iterator[Fault]:
             f"{kind} of {use} must be {number} above 0; got {size!r}",
             f"give {kind}= a positive number",
         )
+    elif kind in ("time", "gap") and _is_subnormal(size):
+        yield _describe_subnormal(op, kind, use, size)
 
 
 def _every(op: Op, window: Window, use: str, kind: str) -> Iterator[Fault]:
@@ -135,6 +138,36 @@ def _every(op: Op, window: Window, use: str, kind: str) -> Iterator[Fault]:
             f"every of {use} must be {number} above 0; got {window.every!r}",
             "give every= a positive number, or leave it out for a tumbling window",
         )
+    elif kind == "time" and _is_subnormal(window.every):
+        yield _describe_subnormal(op, "every", use, window.every)
+    elif kind == "time" and _overlaps_too_often(window):
+        yield fault(
+            op,
+            f"every of {use} must be a larger part of time={window.time!r}; got "
+            f"{window.every!r}, with which more windows than floats can count overlap",
+            "give every= a larger number",
+        )
+
+
+def _is_subnormal(size: Any) -> bool:
+    """Tell whether a length is so small that not even its double has all digits."""
+    return isinstance(size, float) and size < sys.float_info.min
+
+
+def _describe_subnormal(op: Op, name: str, use: str, size: float) -> Fault:
+    return fault(
+        op,
+        f"{name} of {use} must be {sys.float_info.min} or more, so that floats have all "
+        f"its digits; got {size!r}",
+        f"give {name}= a larger number",
+    )
+
+
+def _overlaps_too_often(window: Window) -> bool:
+    time, every = window.time, window.every
+    if not isinstance(time, numbers.Real) or not isinstance(every, numbers.Real):
+        return False  # one has no unit, or is no length: said elsewhere
+    return every > 0 and time > MOST_STEPS * every
 
 
 def _on(
@@ -352,7 +385,7 @@ def _positive(size: Any, *, whole: bool, span: bool = False) -> bool:
     kind = numbers.Integral if whole else numbers.Real
     if isinstance(size, bool) or not isinstance(size, kind):
         return False
-    return 0 < float(size) < math.inf
+    return 0 < size < math.inf
 
 
 _LET_THROUGH = (EventTime, Map, Filter, FlatMap, Lookup, Scan, Apply, Split, Iterate)
