@@ -72,7 +72,7 @@ class GraphError(AnabranchError):
         return type(self), (self.faults,)
 
 
-class ArgumentError(AnabranchError, ValueError):
+class ArgumentError(AnabranchError, ValueError, TypeError):
     """An argument cannot be used: of `run`, `start`, a goal, or an operator."""
 
     code = "AB11"

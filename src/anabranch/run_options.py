@@ -27,6 +27,31 @@ from anabranch.runtime.failures import OnError, policy
 from anabranch.runtime.verify.verifier import Verify
 
 EngineName: TypeAlias = Literal["spark", "local", "sequential"]
+
+
+def _is_whole(number: Any) -> bool:
+    return type(number) is int and number >= 1
+
+
+def _refuse_goal(goal: Any, degree: int | None) -> None:
+    if not isinstance(goal, Throughput | Latency | None):
+        advice = 'ab.latency("200 ms")'
+        if isinstance(goal, str):
+            advice = f"ab.latency({goal!r})"
+        msg = (
+            f"goal must be ab.throughput() or ab.latency(...); got {goal!r}; "
+            f"write for instance goal={advice}"
+        )
+        raise ArgumentError(msg)
+    if degree is not None and isinstance(goal, Latency):
+        msg = (
+            f"a latency goal chooses the number of replicas; got degree="
+            f"{degree} too; leave one of them out, or say "
+            f"ab.latency(..., replicas=...)"
+        )
+        raise ArgumentError(msg)
+
+
 _BUCKETS = tuple(
     1 << exponent for exponent in range(15)
 )  # that Spark's states may have
@@ -81,7 +106,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         for name in ("degree", "epoch_items"):
             number = getattr(self, name)
-            if number is not None and (not isinstance(number, int) or number < 1):
+            if number is not None and not _is_whole(number):
                 msg = f"{name} must be a whole number of at least 1; got {number!r}"
                 raise ArgumentError(msg)
         if self.buckets not in (None, *_BUCKETS):
@@ -100,13 +125,7 @@ class RunOptions:
         if self.on_decision is not None and not callable(self.on_decision):
             msg = f"on_decision must be a function; got {self.on_decision!r}"
             raise ArgumentError(msg)
-        if self.degree is not None and isinstance(self.goal, Latency):
-            msg = (
-                f"a latency goal chooses the number of replicas; got degree="
-                f"{self.degree} too; leave one of them out, or say "
-                f"ab.latency(..., replicas=...)"
-            )
-            raise ArgumentError(msg)
+        _refuse_goal(self.goal, self.degree)
         if self.checkpoint is not None and self.on != "spark":
             msg = (
                 f"a checkpoint is kept on='spark' only; got on={self.on!r} and "

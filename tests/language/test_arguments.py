@@ -76,6 +76,56 @@ def test_a_program_without_a_sink_names_no_operator():
     assert "operator ''" not in str(raised.value)
 
 
+N = ab.from_iterable([1, 2], int)
+W = N.window(count=1)
+WRONG = {
+    "goal": (
+        lambda: ab.run(N.to_list(), on="local", goal="200 ms"),
+        r"goal=ab.latency\('200 ms'\)",
+    ),
+    "goal of a number": (lambda: ab.run(N.to_list(), goal=5), "goal must be"),
+    "degree": (lambda: ab.run(N.to_list(), degree=True), "degree must be a whole"),
+    "a word of Python": (
+        lambda: W.aggregate(**{"class": ab.count()}),
+        "got 'class'",
+    ),
+    "an underscore": (lambda: W.aggregate(_x=ab.count()), "got '_x'"),
+    "column name": (lambda: W.aggregate(name=ab.count()), "name is an option of agg"),
+    "column type": (lambda: W.aggregate(type=ab.count()), "type is an option of agg"),
+    "column into": (lambda: W.aggregate(into=ab.count()), "into is an option of agg"),
+    "sum": (lambda: ab.sum(5), "ab.sum must name an attribute; got 5"),
+    "sum of None": (lambda: ab.sum(None), "ab.sum must name an attribute; got None"),
+    "a sink": (lambda: ab.testing.outputs(N.to_list()), "the stream before its sink"),
+    "pipe": (lambda: N.pipe(5), "pipe must be given a function .* got 5"),
+    "a composite": (lambda: N.pipe(lambda _: 5), "of a composite must be a stream"),
+    "split by text": (lambda: N.split(len, "2"), "n of split must be .* got '2'"),
+    "split by nothing": (lambda: N.split(len, 0), "n of split must be .* got 0"),
+    "split by less": (lambda: N.split(len, -1), "n of split must be .* got -1"),
+    "key_by": (lambda: N.key_by(3), "got 3"),
+    "lookup": (lambda: N.lookup([1], on="real"), "a lookup must be given a mapping"),
+    "read": (lambda: ab.read(5), "inherits from ab.Source; got 5"),
+    "write": (lambda: N.write(5), "inherits from ab.Sink; got 5"),
+    "state": (lambda: ab.declare(state="none"), "state must be"),
+    "push": (lambda: ab.declare(push=3), "push must be a pair"),
+    "trust": (lambda: ab.trust(3), "names of packages"),
+    "type": (lambda: N.map(abs, type=5), "type of map must be the type .* got 5"),
+}
+
+
+@pytest.mark.parametrize(("build", "text"), WRONG.values(), ids=WRONG)
+def test_a_wrong_argument_is_refused_with_what_to_write(build, text):
+    with pytest.raises(ArgumentError, match=text):
+        build()
+
+
+@pytest.mark.parametrize("given", [None, "01", 1.5, [0, "1"], 2, -1])
+def test_a_route_that_gives_no_index_is_told_the_rule(given):
+    first, _ = N.split(lambda _: given, 2)
+
+    with pytest.raises(OperatorError, match="one or several indices from 0 to 1; got"):
+        ab.testing.outputs(first)
+
+
 async def fetch(item):
     return item
 

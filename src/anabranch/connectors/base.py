@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Self
 
-from anabranch.errors import EngineError
+from anabranch.errors import ArgumentError, EngineError
 from anabranch.graph.site import site_of
 
 
@@ -332,11 +332,11 @@ def _refuse_missing(cls: type, base: type, method: str, parameters: str) -> None
             f"{cls.__name__} ({site_of(cls)}) must define {method}({parameters}), as "
             f"every ab.{base.__name__}; it does not; add the method"
         )
-        raise TypeError(msg)
+        raise ArgumentError(msg)
 
 
 def _refuse_surplus(cls: type, arguments: tuple[Any, ...], keywords: Any) -> None:
     """Refuse arguments that no constructor takes: with a `__new__`, Python does not."""
     if (arguments or keywords) and cls.__init__ is object.__init__:  # type: ignore[misc]
         msg = f"{cls.__name__}() takes no arguments; define __init__ to take some"
-        raise TypeError(msg)
+        raise ArgumentError(msg)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from anabranch.errors import ArgumentError
+
 _ATTRIBUTE = "__anabranch__"
 _trusted: set[str] = set()
 
@@ -48,16 +50,16 @@ def declare(
     """
     if state not in (None, "stateless", "global"):
         msg = f'state must be "stateless" or "global"; got {state!r}'
-        raise ValueError(msg)
+        raise ArgumentError(msg)
     if push is not None and not _is_range(push):
         msg = (
             "push must be a pair (least, most) with 0 <= least <= most, and None as "
             f"most where there is no bound; got {push!r}"
         )
-        raise ValueError(msg)
+        raise ArgumentError(msg)
     if isinstance(forwards, str):
         msg = f"forwards must be a tuple of attribute names; write ({forwards!r},)"
-        raise TypeError(msg)
+        raise ArgumentError(msg)
     declaration = Declaration(
         state, push, None if forwards is None else frozenset(forwards)
     )
@@ -89,9 +91,11 @@ def trust(*packages: str) -> None:
     True
     """
     for package in packages:
-        if not all(part.isidentifier() for part in package.split(".")):
+        if not isinstance(package, str) or not all(
+            part.isidentifier() for part in package.split(".")
+        ):
             msg = f"trust takes names of packages, such as 'shapely'; got {package!r}"
-            raise ValueError(msg)
+            raise ArgumentError(msg)
         _trusted.add(package)
 
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from anabranch.errors import ArgumentError
 from anabranch.graph.site import call_site
 from anabranch.graph.types import find_made_type
 from anabranch.language.drafts import Draft
@@ -55,7 +56,7 @@ def split_join(
             "the joiner of a split_join must be ab.round_robin(...); got "
             "ab.duplicate(); an item cannot come from several branches at once"
         )
-        raise TypeError(msg)
+        raise ArgumentError(msg)
     collect = Collect(_weights(joiner, len(branches)))
 
     def composite(stream: Stream) -> Stream:

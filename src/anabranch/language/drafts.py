@@ -10,10 +10,12 @@ ends only.
 from __future__ import annotations
 
 import itertools
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from anabranch.errors import ArgumentError
 from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import Kind
 from anabranch.graph.site import Site
@@ -61,6 +63,7 @@ def _step_of(kind: Kind) -> Duration | None:
 
 LONGEST_CHAIN = 6  # operators that are shown
 
+_NO_TYPES = (str, bytes, numbers.Number, list, tuple, dict, set)  # mistaken for one
 _serial = itertools.count()
 
 
@@ -77,6 +80,14 @@ class Draft:
     serial: int = field(default_factory=lambda: next(_serial))
     fuse_with: Draft | None = None
     timing: Timing | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.type, _NO_TYPES):
+            msg = (
+                f"{self.site}: type of {self.kind.label} must be the type of the items; "
+                f"got {self.type!r}"
+            )
+            raise ArgumentError(msg)
 
     def __repr__(self) -> str:
         return f"<Draft {self.title}, {self.chain}>"

@@ -49,7 +49,7 @@ def read(source: Source, type: Any = None, *, name: str | None = None) -> Stream
             f"{call_site()}: read must be given an instance of a class that inherits "
             f"from ab.Source; got {source!r}; {advise_instance(source, Source)}"
         )
-        raise TypeError(msg)
+        raise ArgumentError(msg)
     return start_stream(ReadSource(source), type, name)
 
 
@@ -367,7 +367,7 @@ def _refuse_both(version: int | None, since: int | None) -> None:
             f"{call_site()}: a table is read whole in one version, or what was added "
             f"since one; got both {version} and since={since}; leave one out"
         )
-        raise ValueError(msg)
+        raise ArgumentError(msg)
 
 
 def from_spark(

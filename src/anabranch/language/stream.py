@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import keyword
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -339,7 +340,7 @@ class Endings:
                 f"{call_site()}: write must be given an instance of a class that "
                 f"inherits from ab.Sink; got {sink!r}; {advice}"
             )
-            raise TypeError(msg)
+            raise ArgumentError(msg)
         return self._sink(WriteSink(sink), name)
 
     def to_spark(
@@ -504,7 +505,7 @@ class Stream(Endings):
                     f"{call_site()}: a key must be made of names of attributes and of "
                     f"functions; got {one!r}; write the name as a string"
                 )
-                raise TypeError(msg)
+                raise ArgumentError(msg)
         attributes = tuple(
             one if isinstance(one, str) else KeyFunction.of(one) for one in parts
         )
@@ -761,6 +762,12 @@ class Stream(Endings):
         >>> ab.testing.outputs(odd)
         [1, 3]
         """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            msg = (
+                f"{call_site()}: n of split must be a whole number of 1 or more; got "
+                f"{n!r}; give the number of streams that route chooses from"
+            )
+            raise ArgumentError(msg)
         whole = self._then(Split(route, n), self.type, name)
         return [replace(whole, port=port) for port in range(n)]
 
@@ -804,7 +811,13 @@ class Stream(Endings):
         >>> ab.testing.outputs(ab.from_iterable([1]).pipe(inc))
         [2]
         """
-        return composite(self)
+        if not callable(composite):
+            msg = (
+                f"{call_site()}: pipe must be given a function from a stream to a "
+                f"stream; got {composite!r}"
+            )
+            raise ArgumentError(msg)
+        return stream_of(composite(self), f"{call_site()}: the result of a composite")
 
     def iterate(
         self,
@@ -869,11 +882,35 @@ class WindowedStream:
         ...     totals.aggregate(symbol=ab.any("symbol"), total=ab.sum("volume")))
         [Row(symbol='A', total=3)]
         """
+        _refuse_options_as_columns(into, type, name)
+        _refuse_names(columns)
         kind = Aggregate(self.window, f, tuple(columns.items()), into)
         made = find_return_type(f) if f is not None else find_made_type(into)
         if f is None and into is None:
             made = windows.row_type(tuple(columns))
         return self.stream._then(kind, type or made, name)  # noqa: SLF001
+
+
+def _refuse_options_as_columns(into: Any, type: Any, name: Any) -> None:
+    """Raise if a column is named like an option of `aggregate`."""
+    for option, given in (("into", into), ("type", type), ("name", name)):
+        if isinstance(given, Column):
+            msg = (
+                f"{call_site()}: {option} is an option of aggregate, so no column can have "
+                f"that name; name the column otherwise"
+            )
+            raise ArgumentError(msg)
+
+
+def _refuse_names(columns: Iterable[str]) -> None:
+    """Raise if the name of a column cannot be that of an attribute."""
+    for name in columns:
+        if not name.isidentifier() or keyword.iskeyword(name) or name[0] == "_":
+            msg = (
+                f"{call_site()}: the name of a column must be an identifier that is no "
+                f"word of Python and has no underscore in front; got {name!r}"
+            )
+            raise ArgumentError(msg)
 
 
 def _roll_limits(
@@ -981,7 +1018,8 @@ def stream_of(given: Any, what: str) -> Stream:
     """Return a stream; refuse anything else that a user gives as `what`."""
     if isinstance(given, Stream):
         return given
-    msg = f"{what} must be a stream; got {reprlib.repr(given)}"
+    advice = "; give the stream before its sink" if isinstance(given, Result) else ""
+    msg = f"{what} must be a stream; got {reprlib.repr(given)}{advice}"
     raise ArgumentError(msg)
 
 

@@ -231,4 +231,4 @@ def _read_frame(table: Any) -> tuple[tuple[str, ...], Iterable[Sequence[Any]]]:
         f"a lookup must be given a mapping, a DataFrame or a stream; got {table!r} of "
         f"type {type(table).__name__}"
     )
-    raise TypeError(msg)
+    raise ArgumentError(msg)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from numbers import Integral
@@ -257,12 +257,20 @@ def finite(outputs: Any, function: Any, *, copied: bool = False) -> list[Any]:
 def routes(kind: Split, item: Any) -> tuple[int, ...]:
     """Return the output streams that `route` names for an item, each once."""
     named = kind.route(item)
-    chosen = (named,) if isinstance(named, Integral) else tuple(dict.fromkeys(named))
+    if isinstance(named, Integral):
+        chosen: tuple[Any, ...] = (named,)
+    elif isinstance(named, Iterable) and not isinstance(named, str):
+        chosen = tuple(dict.fromkeys(named))
+    else:
+        raise OperatorError(_describe_route(kind, named))
     for branch in chosen:
-        if not 0 <= branch < kind.branches:
-            msg = (
-                f"route must give indices from 0 to {kind.branches - 1}; got {branch}; "
-                f"see {describe_function(kind.route)}"
-            )
-            raise OperatorError(msg)
+        if not isinstance(branch, Integral) or not 0 <= int(branch) < kind.branches:
+            raise OperatorError(_describe_route(kind, branch))
     return chosen
+
+
+def _describe_route(kind: Split, given: Any) -> str:
+    return (
+        f"route must give one or several indices from 0 to {kind.branches - 1}; got "
+        f"{given!r}; see {describe_function(kind.route)}"
+    )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
 
-from anabranch.errors import LateItemError
+from anabranch.errors import ArgumentError, LateItemError
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import (
     ANY,
@@ -112,6 +112,12 @@ class Column:
         "window_end",
     ]
     attribute: str | None = None
+
+    def __post_init__(self) -> None:
+        whole = self.function in ("count", "window_start", "window_end")
+        if not whole and not isinstance(self.attribute, str):
+            msg = f"ab.{self.function} must name an attribute; got {self.attribute!r}"
+            raise ArgumentError(msg)
 
 
 def sum_(attribute: str) -> Column:

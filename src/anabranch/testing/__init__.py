@@ -21,7 +21,7 @@ from anabranch.engines.sequential import SequentialEngine
 from anabranch.graph.graph import Graph
 from anabranch.language.drafts import build_graph
 from anabranch.language.sources import read
-from anabranch.language.stream import Stream, source
+from anabranch.language.stream import Stream, source, stream_of
 from anabranch.language.validate import validate
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.sources import FromIterable, Offered
@@ -125,7 +125,7 @@ def outputs(stream: Stream) -> list[Any]:
     >>> ab.testing.outputs(ab.from_iterable([1, 2]).map(lambda n: -n))
     [-1, -2]
     """
-    sink = stream.to_list()
+    sink = stream_of(stream, "testing.outputs").to_list()
     graph = build_graph([sink])
     validate(graph)
     options = Options(ambient=capture_ambient(graph))

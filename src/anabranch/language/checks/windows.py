@@ -154,7 +154,7 @@ def _is_subnormal(size: Any) -> bool:
     return isinstance(size, float) and size < sys.float_info.min
 
 
-def _describe_subnormal(op: Op, name: str, use: str, size: float) -> Fault:
+def _describe_subnormal(op: Op, name: str, use: str, size: Any) -> Fault:
     return fault(
         op,
         f"{name} of {use} must be {sys.float_info.min} or more, so that floats have all "
@@ -165,8 +165,8 @@ def _describe_subnormal(op: Op, name: str, use: str, size: float) -> Fault:
 
 def _overlaps_too_often(window: Window) -> bool:
     time, every = window.time, window.every
-    if not isinstance(time, numbers.Real) or not isinstance(every, numbers.Real):
-        return False  # one has no unit, or is no length: said elsewhere
+    if not isinstance(time, int | float) or not isinstance(every, int | float):
+        return False  # a length with a unit is not rounded
     return every > 0 and time > MOST_STEPS * every
 
 
@@ -385,7 +385,8 @@ def _positive(size: Any, *, whole: bool, span: bool = False) -> bool:
     kind = numbers.Integral if whole else numbers.Real
     if isinstance(size, bool) or not isinstance(size, kind):
         return False
-    return 0 < size < math.inf
+    number: Any = size
+    return bool(0 < number < math.inf)
 
 
 _LET_THROUGH = (EventTime, Map, Filter, FlatMap, Lookup, Scan, Apply, Split, Iterate)

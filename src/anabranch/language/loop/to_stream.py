@@ -41,6 +41,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from anabranch.errors import ArgumentError
 from anabranch.graph.declarations import declare
 from anabranch.graph.site import Site
 from anabranch.graph.types import (
@@ -384,7 +385,7 @@ def to_stream(function: Callable[..., Any]) -> Loop:
     """
     if not isinstance(function, types.FunctionType):
         msg = f"to_stream takes a function; got {type(function).__name__}"
-        raise TypeError(msg)
+        raise ArgumentError(msg)
     return Loop(function)
 
 
