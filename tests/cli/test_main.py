@@ -122,6 +122,17 @@ def test_an_item_that_fails_ends_the_job_and_leaves_no_output(folder, capsys):
     assert not (folder / "halved").exists()
 
 
+@pytest.mark.parametrize("row", ["c,0", "c,x"])
+def test_the_options_that_leave_items_out_are_named_with_the_failure(
+    folder, capsys, row
+):
+    (folder / "readings.csv").write_text(READINGS + row + "\n")
+
+    assert 1 == sequentially("sensors.py")
+    said = " ".join(capsys.readouterr().err.split())
+    assert "add --on-error skip, or --on-error FILE.jsonl to keep" in said
+
+
 def test_items_that_fail_can_be_left_out(folder, capsys):
     (folder / "readings.csv").write_text(READINGS + "c,0\n")
 
@@ -192,6 +203,15 @@ def test_a_program_is_drawn(folder, capsys):
     assert 0 == main(["graph", "sensors.py", "-o", "sensors.svg"])
 
     assert "<svg " in (folder / "sensors.svg").read_text()[:200]
+
+
+@pytest.mark.parametrize("name", ["sensors.png", "sensors"])
+def test_a_drawing_of_another_format_is_refused_before_anything_is_done(
+    folder, capsys, name
+):
+    assert 1 == main(["graph", "no_such_program.py", "-o", name])
+    assert "must name a file that ends in .svg" in capsys.readouterr().err
+    assert not (folder / name).exists()
 
 
 def test_a_drawing_that_cannot_be_written_is_told(folder, capsys):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple, TypedDict
 
 import pytest
 
 import anabranch as ab
-from anabranch.errors import GraphError, PlanError
+from anabranch.errors import GraphError
 
 ENGINES = [
     pytest.param("sequential", {}),
@@ -114,8 +115,26 @@ def test_a_key_that_changes_something_is_refused():
         return len(seen) % 2
 
     out = ab.from_iterable(VISITS, Visit).key_by(next_key).scan(count, 0).to_list()
-    with pytest.raises(PlanError, match=r"the key of 'scan' must depend on the item"):
+    with pytest.raises(GraphError, match=r"the key of 'scan' must depend on the item"):
         ab.run(out, on="sequential")
+
+
+def test_a_key_that_takes_items_of_an_iterator_is_refused():
+    numbers = itertools.count()
+
+    keyed = ab.from_iterable(VISITS, Visit).key_by(lambda _: next(numbers) % 2)
+    with pytest.raises(GraphError, match=r"does not: .* is a count, an iterator"):
+        ab.compile(keyed.scan(count, 0).to_list())
+
+
+def test_no_declaration_is_advised_for_an_operator_whose_key_cannot_be_followed():
+    unseen = eval("lambda name: name")
+
+    keyed = ab.from_iterable(VISITS, Visit).key_by(lambda visit: unseen(visit.user))
+    told = ab.explain(keyed.scan(count, 0).to_list(), on="local")
+
+    assert "    scan (" in told.partition("Sequential")[2]
+    assert "What one declaration would change" not in told
 
 
 def test_a_key_function_takes_one_argument():

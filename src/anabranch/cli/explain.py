@@ -170,6 +170,9 @@ def add_graph(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def draw(arguments: argparse.Namespace) -> int:
     """Write the drawing."""
+    if arguments.output.suffix.lower() != ".svg":
+        msg = f"-o must name a file that ends in .svg; got {arguments.output}"
+        raise CommandError(msg)
     compilation = compile_sinks(*load_sinks(arguments.target), on=arguments.on)
     drawing = draw_svg(compilation.graph, compilation.plan)
     try:

@@ -185,6 +185,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except AnabranchError as error:
         words().print(Text.assemble((f"error {error.code}: ", "bold red"), str(error)))
+        for note in getattr(error, "__notes__", ()):
+            words().print(note, markup=False)
         return 1
     except (MemoryError, RuntimeError) as error:
         if not is_lack(error):

@@ -26,7 +26,7 @@ from anabranch.cli.console import (
 )
 from anabranch.control.goals import Latency, latency, seconds_of
 from anabranch.engines.engine import GRACE_S
-from anabranch.errors import ArgumentError
+from anabranch.errors import AnabranchError, ArgumentError, OperatorError
 from anabranch.export.targets import refuse_target
 from anabranch.graph.graph import Op
 from anabranch.job import Job, Written, start
@@ -389,12 +389,24 @@ def run(arguments: argparse.Namespace) -> int:
                 ui=arguments.ui_port or arguments.ui,
                 metrics=arguments.metrics,
             )
-            watch(job, console, signals)
             policy = arguments.on_error
+            try:
+                watch(job, console, signals)
+            except AnabranchError as error:
+                of_item = isinstance(error, OperatorError) or error.place is not None
+                if of_item and policy == "stop":
+                    error.add_note(_LEAVE_OUT)
+                raise
             lost = f": see {policy.target}" if isinstance(policy, DeadLetter) else ""
             for line in summarise(job, arguments.on, arguments.show, lost):
                 console.print(line, markup=False)
     return 0 if job.status == "finished" else signals.exit_status
+
+
+_LEAVE_OUT = (
+    "to leave such items out, add --on-error skip, or --on-error FILE.jsonl to keep them "
+    "in a file"
+)
 
 
 def set_up_logging(level: str | None, *, as_json: bool) -> None:

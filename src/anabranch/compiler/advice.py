@@ -241,8 +241,8 @@ def _trials(
 
 def _if_declared_stateless(op: Op, traits: Traits) -> Traits | None:
     """Return the traits of an operator whose code is declared stateless."""
-    if traits.state != "global" or not op.kind.user_code:
-        return None
+    if traits.state != "global" or not op.kind.user_code or op.key_functions:
+        return None  # a key function may be what could not be followed
     found = state_evidence(traits)
     possible = ("unseen", "kind") if isinstance(op.kind, Apply) else ("unseen",)
     if found is not None and found.cause not in possible:

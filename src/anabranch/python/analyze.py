@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from anabranch.errors import PlanError
+from anabranch.errors import Fault, GraphError
 from anabranch.graph.declarations import declaration_of
 from anabranch.graph.graph import Graph, Op, descendants
 from anabranch.graph.kind import (
@@ -447,12 +447,14 @@ class _Learner:
         return self._known[key]
 
 
-def _refuse_key(op: Op, function: Any, effect: Effect) -> PlanError:
-    return PlanError(
-        f"{op.site}: the key of {op.name!r} must depend on the item alone; "
-        f"{describe_function(function)} does not: {effect.text} ({effect.file}:"
-        f"{effect.line}); compute it in a map before, and key by its result"
+def _refuse_key(op: Op, function: Any, effect: Effect) -> GraphError:
+    text = (
+        f"the key of {op.name!r} must depend on the item alone; "
+        f"{describe_function(function)} does not: {effect.text} "
+        f"({effect.file}:{effect.line})"
     )
+    fix = "compute it in a map before, and key by its result"
+    return GraphError((Fault(op.name, text, fix, op.site.file, op.site.line),))
 
 
 def _implicit(graph: Graph, op: Op, universe: Universe) -> Iterator[Findings]:

@@ -171,13 +171,21 @@ def read_existing(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> 
         _escape_existing(run, obj, here.place)
         return MADE
     kind = type(obj).__name__
-    what = f"{text} is a {kind} that outlives the call"
-    return _read_foreign(run, obj, what, here)
+    is_used_up = isinstance(obj, Iterator)
+    also = ", an iterator," if is_used_up else ""
+    what = f"{text} is a {kind}{also} that outlives the call"
+    return _read_foreign(run, obj, what, here, "changes" if is_used_up else "unknown")
 
 
-def _read_foreign(run: AbstractInterpreter, obj: Any, text: str, here: Here) -> Value:
+def _read_foreign(
+    run: AbstractInterpreter,
+    obj: Any,
+    text: str,
+    here: Here,
+    kind: Literal["changes", "unknown"] = "unknown",
+) -> Value:
     """Return a package's object; using it may change it."""
-    run.found.effect("unknown", text, here.place)
+    run.found.effect(kind, text, here.place)
     run.found.touch(text, obj, here.place)
     _escape_existing(run, obj, here.place)
     return MADE
