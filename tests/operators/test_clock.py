@@ -1,6 +1,6 @@
 import datetime as dt
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -235,6 +235,47 @@ def test_numbers_without_a_unit_take_no_length_with_one():
 
     with pytest.raises(GraphError, match="of an unknown unit"):
         ab.run(out, on="sequential")
+
+
+def times(kind, **options):
+    return ab.from_iterable([], NamedTuple("Timed", [("ts", kind)])).event_time(
+        "ts", **options
+    )
+
+
+def count_up(total, _):
+    return total + 1, total
+
+
+LENGTHS = {
+    "lateness": lambda kind, span: times(kind, lateness=span),
+    "forget_after": lambda kind, span: (
+        times(kind).key_by("ts", forget_after=span).scan(count_up, 0)
+    ),
+    "within": lambda kind, span: times(kind).join(times(kind), within=span),
+    "gap": lambda kind, span: times(kind).window(gap=span).aggregate(len),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "span", "words"),
+    [
+        (int, "3 h", "is 3:00:00, but 'ts' is int, of an unknown unit"),
+        (dt.datetime, 3, "must be a timedelta or a text like .*; got 3"),
+    ],
+)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_length_that_does_not_go_with_the_times_is_found_before_the_run(
+    length, kind, span, words
+):
+    with pytest.raises(GraphError, match=f"{length}.* {words}"):
+        outputs(LENGTHS[length](kind, span))
+
+
+@pytest.mark.parametrize(("kind", "span"), [(Any, "3 h"), (int, 3), (dt.date, "3 d")])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_lengths_that_may_go_with_the_times_are_accepted(length, kind, span):
+    assert [] == outputs(LENGTHS[length](kind, span))
 
 
 def test_a_clock_goes_by_datetimes_across_a_change_of_summer_time():

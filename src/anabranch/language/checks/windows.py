@@ -26,7 +26,14 @@ from anabranch.graph.types import (
 )
 from anabranch.language.checks.functions import missing, why_not_called
 from anabranch.language.checks.structure import Streams, fault
-from anabranch.operators.clock import MOST_STEPS, UNITS, EventTime, InOrder, is_positive
+from anabranch.operators.clock import (
+    MOST_STEPS,
+    UNITS,
+    EventTime,
+    InOrder,
+    Timing,
+    is_positive,
+)
 from anabranch.operators.custom import Apply, Operator, Scan
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join, Lookup
@@ -293,28 +300,38 @@ def _is_date(found: Any) -> bool:
 
 def _length(op: Op, window: Window, use: str, item: Any) -> Iterator[Fault]:
     """Yield a fault if lengths and times cannot be compared."""
-    found = attribute_type(item, window.on or "")
-    if found is None:
+    timing = Timing(window.on or "", window.unit)
+    for name in ("time", "every", "gap"):
+        yield from _span(op, f"{name} of {use}", getattr(window, name), timing, item)
+
+
+def _span(op: Op, what: str, span: Any, timing: Timing, item: Any) -> Iterator[Fault]:
+    """Yield a fault if a duration cannot be compared with the times of the items."""
+    found = attribute_type(item, timing.on)
+    if found is None or not isinstance(span, numbers.Real | dt.timedelta):
         return
     dates = _is_date(optional_of(found) or found)
-    for name in ("time", "every", "gap"):
-        span = getattr(window, name)
-        if span is None or isinstance(span, dt.timedelta) == dates:
-            continue
-        if dates:
-            yield fault(
-                op,
-                f"{name} of {use} must be a timedelta or a text like '5 min', since "
-                f"{window.on!r} is {type_name(found)}; got {span!r}",
-                "give it a unit",
-            )
-        elif window.unit is None:
-            yield fault(
-                op,
-                f"{name} of {use} is {span}, but {window.on!r} is {type_name(found)}, "
-                f"of an unknown unit",
-                f'give {name}= a number, or say event_time(..., unit="ms") before',
-            )
+    if isinstance(span, dt.timedelta) == dates:
+        return
+    if dates and span != 0:
+        yield fault(
+            op,
+            f"{what} must be a timedelta or a text like '5 min', since "
+            f"{timing.on!r} is {type_name(found)}; got {span!r}",
+            "give it a unit",
+        )
+    elif not dates and timing.unit is None:
+        yield fault(
+            op,
+            f"{what} is {span}, but {timing.on!r} is {type_name(found)}, "
+            f"of an unknown unit",
+            f"give {what.split(maxsplit=1)[0]}= a number, or say event_time(..., "
+            f'unit="ms"){_where(op)}',
+        )
+
+
+def _where(op: Op) -> str:
+    return "" if isinstance(op.kind, EventTime) else " before"
 
 
 def _find_mixed_lengths(op: Op, window: Window, use: str) -> Iterator[Fault]:
@@ -462,12 +479,17 @@ def clocks(streams: Streams) -> Iterator[Fault]:
             yield from _event_time(op, op.kind, item)
         if op.timing is not None and op.timing.forget_after is not None:
             yield from missing(op, item, op.timing.on, "forget_after")
+            after = op.timing.forget_after
+            yield from _span(op, "forget_after", after, op.timing, item)
         if isinstance(op.kind, InOrder) or (
             isinstance(op.kind, Join) and op.kind.within is not None
         ):
             for each in dict.fromkeys(streams.types(op)):
                 yield from missing(op, each, op.timing.on, op.kind.label)
                 yield from is_time(op, each, op.timing.on, op.kind.label)
+                if isinstance(op.kind, Join):
+                    within = op.kind.within
+                    yield from _span(op, "within", within, op.timing, each)
         if isinstance(op.kind, Apply) and op.timing is None:
             yield from _woken(op, op.kind)
 
@@ -475,6 +497,8 @@ def clocks(streams: Streams) -> Iterator[Fault]:
 def _event_time(op: Op, kind: EventTime, item: Any) -> Iterator[Fault]:
     yield from missing(op, item, kind.on, "event_time")
     yield from is_time(op, item, kind.on, "event_time")
+    timing = Timing(kind.on, kind.unit)
+    yield from _span(op, "lateness", kind.lateness, timing, item)
     if kind.late not in _LATE:
         yield fault(
             op,
