@@ -225,6 +225,7 @@ def test_a_server_that_is_gone_is_not_awaited(monkeypatch):
 
     ConnectAccess(Session()).cancel("mine")
 
+    assert not over.is_set()  # the server has not answered, and nobody waits for it
     over.set()
 
 
