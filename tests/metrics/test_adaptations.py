@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 
@@ -51,12 +52,11 @@ def test_a_hook_that_fails_is_logged_and_the_next_is_told_as_well(caplog):
 
 def test_a_job_tells_every_decision():
     told = []
-    load = ab.testing.steps((20, 0.3))
-    out = ab.testing.offered(load).map(abs).to_list()
+    out = ab.generate(itertools.count).map(abs).to_list()
 
     job = ab.start(out, on="local", degree=1, on_decision=told.append)
     job._running.insert_port("map", why="a test")
-    job.wait()
+    job.stop()
 
     assert told == list(job.history)
     assert ["a test"] == [change.why for change in told]

@@ -1,6 +1,7 @@
 """Compiled parts on the local engine: through changes, and against real outputs."""
 
 import math
+import threading
 from typing import NamedTuple
 
 import pytest
@@ -28,7 +29,14 @@ def test_changes_on_the_way_change_nothing():
     names = ["double", "smooth", "pairs", "duplicate", "last"]
     expected = numeric.stream(names, ab.from_iterable(VALUES, float)).to_list()
     ab.run(expected, on="sequential")
-    sink = numeric.stream(names, ab.from_iterable(VALUES, float)).to_list()
+    changed = threading.Event()
+
+    def values():
+        yield from VALUES[:-1000]
+        changed.wait(30)
+        yield from VALUES[-1000:]
+
+    sink = numeric.stream(names, ab.generate(values, float)).to_list()
     made = compile_sinks(sink, on="local")
     run = LocalEngine().start(made.graph, made.plan, Options())
     for place in ("block", "block_2", "collect"):
@@ -36,6 +44,7 @@ def test_changes_on_the_way_change_nothing():
     run.remove_port("block_2")
     for region in run.flow.regions:
         run.set_degree(region, 3)
+    changed.set()
     run.wait()
 
     assert list(map(repr, expected.items)) == list(map(repr, sink.items))

@@ -308,8 +308,9 @@ def test_setup_of_an_operator_runs_once_whatever_changes():
     run = started([out], lambda *_: Configuration())
     steps.give(10)
     run.insert_port("once")
-    steps.give(10)
+    steps.give(9)
     run.remove_port("once")
+    steps.give(1)
     ended(run)
 
     assert [*range(1, 21), -20] == out.items

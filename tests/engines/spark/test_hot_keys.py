@@ -20,7 +20,7 @@ class Sale(NamedTuple):
 
 
 def running(total: int, sale: Sale) -> tuple[int, Sale]:
-    for _ in range(50):
+    for _ in range(1000):  # enough to outweigh whatever else the machine does
         total = (total * 31 + sale.amount) % 1_000_003
     return total, Sale(sale.number, sale.shop, total)
 
