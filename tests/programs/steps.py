@@ -192,7 +192,12 @@ def pairs_step(w: Writer) -> None:
         ".block(double_block, pop=1, push=2)",
     ]
     chosen = w.rng.choices(ways, (2, 6, 3, 3, 1, 1, 1), k=w.rng.choice((2, 2, 3)))
-    both = [w.let(f"{var.name}{way}", var) if way else var for way in chosen]
+    both = [
+        w.let(f"{var.name}{way}", var, punctuated=var.punctuated and "block" not in way)
+        if way
+        else var
+        for way in chosen
+    ]
     w.use(*both)
     into = w.rng.choice(("into=blend)", "into=blend).map(bump)"))
     w.let(
