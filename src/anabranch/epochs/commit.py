@@ -34,6 +34,7 @@ from anabranch.epochs.item_files import (
     locate_refused,
     read_items,
     read_refused,
+    write_refused,
 )
 from anabranch.epochs.outputs import SparkOutputs, stage_of
 from anabranch.epochs.pickle import PickledNames, Pickler
@@ -69,6 +70,19 @@ class FinishedEpoch:
 
 FilesOfSinks: TypeAlias = Mapping[str, tuple[ItemFile, ...]]
 Carry: TypeAlias = Callable[[Stamp, FilesOfSinks], Mapping[str, Delivered]]
+
+
+@dataclass(frozen=True)
+class WaitingItems:
+    """What a killed run's last epoch has for sinks: failures, items, files of items.
+
+    If `noted`, a file says for each external sink what it has refused.
+    """
+
+    failures: list[Failure]
+    sunk: dict[str, list[Any]]
+    files: FilesOfSinks
+    noted: bool
 
 
 class Committer:
@@ -143,7 +157,9 @@ class Committer:
             delivery = None
             if failures or any(done.sunk.values()) or files:
                 plain = {s: [tuple(f) for f in some] for s, some in files.items()}
-                delivery = self._pickler.dumps_state((failures, done.sunk, plain))
+                noted = self._on_error is not stop  # failures of sinks are in files
+                waiting = failures, done.sunk, plain, noted
+                delivery = self._pickler.dumps_state(waiting)
             with pause_collection():
                 self._checkpoint.commit(record, delivery)
             reach("committed", record.epoch)
@@ -179,7 +195,7 @@ class Committer:
         self._deliver_files(stamp, files)
         reach("delivered", stamp.epoch)
         if self._checkpoint is not None:
-            self._checkpoint.forget_delivery()
+            self._checkpoint.mark_delivered()
 
     def _deliver_files(self, stamp: Stamp, files: FilesOfSinks) -> None:
         """Have tasks deliver the items of an epoch to external sinks."""
@@ -189,19 +205,26 @@ class Committer:
         for sink, done in self.carry(stamp, files).items():
             self._outputs.note_delivery(sink, done.accepted, done.failures)
 
-    def _deliver_again(self, stamp: Stamp, files: FilesOfSinks) -> None:
+    def _deliver_again(self, stamp: Stamp, waiting: WaitingItems) -> None:
         """Deliver the items of a killed run's last epoch to external sinks, from here.
 
-        There are no tasks yet. The run may have delivered some of it.
+        There are no tasks yet. The run may have delivered some of it. Failures that
+        are met here are reported before the sink commits, so none wait in a file.
         """
         assert self._checkpoint is not None  # noqa: S101 - where they were found
         directory, seal = self._checkpoint.deliveries, self._checkpoint.seal
-        for sink, some in files.items():
-            items = read_items(directory, some, self._graph, self._pickler, seal)
+        pickler = self._pickler
+        for sink, some in waiting.files.items():
+            items = read_items(directory, some, self._graph, pickler, seal)
             refused = locate_refused(directory, stamp, self._graph, sink)
-            failures = read_refused(refused, self._pickler, seal)
             reach("delivering", stamp.epoch)
-            self._outputs.deliver_again(stamp.epoch, sink, items, failures)
+            if self._outputs.has(stamp.epoch, sink):
+                told = read_refused(refused, pickler, seal, noted=waiting.noted)
+                self._outputs.note_delivery(sink, len(items) - len(told), told)
+            else:
+                if waiting.noted:
+                    write_refused(refused, (), pickler, seal)
+                self._outputs.deliver_again(stamp.epoch, sink, items)
             reach("sent", stamp.epoch)
 
     def refuse_other_run(self) -> None:
@@ -286,18 +309,16 @@ class Committer:
         self._outputs.check(record.part_counts, seal, first)
         waiting = self._checkpoint.waiting
         if waiting is not None:
-            failures, sunk, files = self._load_delivery(waiting, record.delivery)
-            for sink, items in sunk.items():
+            found = self._load_delivery(waiting, record.delivery)
+            for sink, items in found.sunk.items():
                 self._outputs.delivered[sink] -= len(items)
-            for sink, some in files.items():
+            for sink, some in found.files.items():
                 self._outputs.delivered[sink] -= sum(one.items for one in some)
-            self._deliver_again(record.stamp, files)
-            self._deliver(record.stamp, failures, sunk, {})
+            self._deliver_again(record.stamp, found)
+            self._deliver(record.stamp, found.failures, found.sunk, {})
         return record
 
-    def _load_delivery(
-        self, path: Location, digest: str | None
-    ) -> tuple[list[Failure], dict[str, list[Any]], FilesOfSinks]:
+    def _load_delivery(self, path: Location, digest: str | None) -> WaitingItems:
         """Load the last epoch's items for sinks, and the names of files with more."""
         assert self._checkpoint is not None  # noqa: S101 - where it was found
         try:
@@ -307,9 +328,10 @@ class Committer:
         self._checkpoint.seal.check(path, data, digest)
         try:
             failures, sunk, *more = self._pickler.loads(data)
+            named = more[0] if more else {}  # releases before had less
+            noted = len(more) > 1 and bool(more[1])
             files = {
                 sink: tuple(ItemFile(*one) for one in some)
-                for named in more  # releases before had none
                 for sink, some in named.items()
             }
         except Exception as error:
@@ -318,7 +340,7 @@ class Committer:
                 "again with an empty directory, or put the file back"
             )
             raise CheckpointError(msg) from error
-        return failures, sunk, files
+        return WaitingItems(failures, sunk, files, noted)
 
     def finish(self, stamp: Stamp) -> None:
         """Record the end of the job."""
@@ -328,7 +350,13 @@ class Committer:
         epoch = stamp.epoch + 1
         reach("finished", epoch)
         end = replace(
-            last, epoch=epoch, turn=stamp.turn, complete=True, parts={}, delivery=None
+            last,
+            epoch=epoch,
+            turn=stamp.turn,
+            complete=True,
+            parts={},
+            delivery=None,
+            delivery_file=None,
         )
         self._checkpoint.commit(end, None)
         reach("completed", epoch)

@@ -10,6 +10,9 @@ The files are in the checkpoint, or in the scratch directory of a job on one mac
 
     deliveries/N-TURN-ATTEMPT-REPLICA-SINK.items  items, as one blob
     deliveries/N-TURN-SINK-refused.pickle         the failures of items that it refused
+
+If a job goes on after failures, the latter is there before the sink commits, also if there are
+none: so one that is gone is not taken for one without failures.
 """
 
 from __future__ import annotations
@@ -144,12 +147,18 @@ def write_refused(
         file.write(seal.digest(path.name.encode() + data).encode() + b"\n" + data)
 
 
-def read_refused(path: Location, pickler: Pickler, seal: Seal) -> tuple[Failure, ...]:
+def read_refused(
+    path: Location, pickler: Pickler, seal: Seal, *, noted: bool
+) -> tuple[Failure, ...]:
     """Return the failures of an epoch that a sink has already; most have none.
 
-    Nothing is unpickled before its digest was verified. Earlier releases wrote none.
+    Without `noted`, no file says so too. Nothing is unpickled before its digest was
+    verified; earlier releases wrote none.
     """
     if not path.exists():
+        if noted:
+            why = "it is gone, and only it says which items its sink has refused"
+            raise describe_damage(path, why)
         return ()
     data, digest = path.read_bytes(), None
     if not data.startswith(_PICKLE):
@@ -233,23 +242,25 @@ class Deliverer:
         whoever finds the epoch committed reports them.
         """
         op, pickler, epoch = self._graph[sink], self._job.pickler, work.stamp.epoch
+        spec = self._job.spec
+        noted = spec.resilient and spec.checkpoint is not None
         refused = locate_refused(directory, work.stamp, self._graph, sink)
         if opened.has(epoch):
-            failures = read_refused(refused, pickler, self._job.spec.seal)
+            failures = read_refused(refused, pickler, spec.seal, noted=noted)
             self._open[sink] = epoch, opened
             return Delivered(len(items) - len(failures), failures)
         found: list[Failure] = []
 
         def refuse(item: Any, error: Exception) -> None:
             failure = failure_of(op, item, name_item(epoch, sink), error)
-            if not self._job.spec.resilient:
+            if not spec.resilient:
                 stop(failure)
             told = replace(failure, raised_at=user_line(error))
             found.append(travelling(told, pickler.takes))
 
         def store_failures() -> None:
-            if found:
-                write_refused(refused, found, pickler, self._job.spec.seal)
+            if found or noted:
+                write_refused(refused, found, pickler, spec.seal)
             reach("prepared", epoch)
 
         try:

@@ -868,16 +868,13 @@ class SparkOutputs:
                     taken = self._outside.deliver(op, epoch, items)
                     self.delivered[op.name] += taken
 
-    def deliver_again(
-        self, epoch: int, sink: str, items: Sequence[Any], failures: Iterable[Failure]
-    ) -> None:
-        """Deliver an epoch that a worker may have delivered, with these failures."""
-        op = self._graph[sink]
-        if not self._outside.has(op, epoch):
-            self.delivered[sink] += self._outside.deliver(op, epoch, items)
-            return
-        told = tuple(failures)
-        self.note_delivery(sink, len(items) - len(told), told)
+    def has(self, epoch: int, sink: str) -> bool:
+        """Tell whether an external sink has an epoch already."""
+        return self._outside.has(self._graph[sink], epoch)
+
+    def deliver_again(self, epoch: int, sink: str, items: Sequence[Any]) -> None:
+        """Deliver the items of an epoch that no worker has delivered."""
+        self.delivered[sink] += self._outside.deliver(self._graph[sink], epoch, items)
 
     def note_delivery(
         self, sink: str, accepted: int, failures: Iterable[Failure]

@@ -127,8 +127,6 @@ def damage(victim: Path, files: list[Path], chance: random.Random) -> str:
     """Damage a file; return how."""
     data = victim.read_bytes()
     how = chance.choice(["flip", "flip", "flip", "cut", "zero", "remove", "swap"])
-    if victim.parent.name == "deliveries" and how == "remove":
-        how = "cut"  # that it is gone says that it was delivered
     at = chance.randrange(len(data)) if data else 0
     if how == "remove":
         victim.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from typing import NamedTuple
 
@@ -300,4 +301,79 @@ def test_nothing_is_left_of_items_that_were_delivered(tmp_path, cluster_of):
 
     run(Ledger(tmp_path / "ledger"), checkpoint=tmp_path / "checkpoint")
 
-    assert [] == list((tmp_path / "checkpoint" / "deliveries").iterdir())
+    (mark,) = (tmp_path / "checkpoint" / "deliveries").iterdir()
+    assert (".delivered", b"") == (mark.suffix, mark.read_bytes())
+
+
+@pytest.mark.parametrize("gone", ["*.pickle", "*.items"])
+def test_items_that_vanish_before_they_are_delivered_are_told(
+    tmp_path, cluster_of, gone
+):
+    cluster_of(undisturbed, in_driver=die_at("published", 3))
+    sink, checkpoint = Ledger(tmp_path / "ledger"), tmp_path / "checkpoint"
+    with pytest.raises(Killed):
+        run(sink, checkpoint=checkpoint)
+    (file, *_) = (checkpoint / "deliveries").glob(gone)
+    kept = file.read_bytes()
+    file.unlink()
+
+    with pytest.raises(CheckpointError, match=re.escape(file.name)):
+        run(sink, checkpoint=checkpoint)
+
+    assert sums()[: 2 * EPOCH_ITEMS] == sink.rows()
+    file.write_bytes(kept)
+    run(sink, checkpoint=checkpoint)
+    assert sums() == sink.rows()
+
+
+def test_items_for_the_driver_that_vanish_are_computed_again(tmp_path, cluster_of):
+    """A function gets an epoch again rather than never."""
+    cluster_of(undisturbed, in_driver=die_at("published", 3))
+    seen: list[int] = []
+    checkpoint = tmp_path / "checkpoint"
+
+    def start() -> None:
+        numbers = ab.from_iterable(range(ROWS), int).map(abs)
+        ab.run(
+            numbers.for_each(seen.append),
+            epoch_items=EPOCH_ITEMS,
+            degree=2,
+            checkpoint=checkpoint,
+        )
+
+    with pytest.raises(Killed):
+        start()
+    (file,) = (checkpoint / "deliveries").glob("*.pickle")
+    file.unlink()
+
+    with pytest.warns(RuntimeWarning, match=re.escape(file.name)):
+        start()
+
+    assert [*range(ROWS)] == seen
+
+
+def test_dead_letters_of_a_sink_that_vanish_are_told(tmp_path, cluster_of):
+    cluster_of(undisturbed, in_driver=die_at("delivered", 1))
+    sink, checkpoint = Ledger(tmp_path / "ledger"), tmp_path / "checkpoint"
+    sink.refused = Item(*sums()[3])
+    lost: list[Item] = []
+    options = {"on_error": ab.dead_letter(lambda one: lost.append(one.item))}
+    with pytest.raises(Killed):
+        run(sink, checkpoint=checkpoint, **options)
+    (file,) = (checkpoint / "deliveries").glob("*-refused.pickle")
+    file.unlink()
+
+    with pytest.raises(CheckpointError, match=re.escape(file.name)):
+        run(sink, checkpoint=checkpoint, **options)
+
+
+def die_at(place: str, epoch: int):
+    """Return what kills the driver there, once."""
+    left = [(place, epoch)]
+
+    def die(*at: object) -> None:
+        if at in left:
+            left.clear()
+            raise Killed
+
+    return die

@@ -9,7 +9,7 @@
     DIR/parts/N-TURN.json   the parts that file sinks had published by epoch N
     DIR/manifests/N-TURN.json  the files of state that later records do not name themselves
     DIR/deliveries/N-TURN*  what epoch N has for sinks in the driver and for external
-                            ones, until they have it
+                            ones, until they have it; then N-TURN.delivered
     DIR/state/UNIT/*.arrow  change logs and snapshots
 
 A store has no locks. There the run with the largest number owns the checkpoint: an
@@ -179,7 +179,7 @@ _SWEPT = 64  # epochs between searches for files of lost attempts
 _OWN = {  # the names that are ours, by directory
     "runs/*": re.compile(r"\d+"),
     "commits/*": re.compile(r"\d+\.json"),
-    "deliveries/*": re.compile(r"\d+(-\d+)*(-refused)?\.(pickle|items)"),
+    "deliveries/*": re.compile(r"\d+(-\d+)*(-refused)?\.(pickle|items|delivered)"),
     "parts/*": re.compile(r"\d+-\d+\.json"),
     "manifests/*": re.compile(r"\d+-\d+\.json"),
     "state/*/*": re.compile(r".*\.arrow"),
@@ -198,6 +198,14 @@ def _find_gone(before: Record | None, record: Record) -> frozenset[tuple[str, st
     if before is None or record.find_added(before) is not None:
         return frozenset()
     return before.files - record.files
+
+
+_DELIVERED = ".delivered"
+
+
+def _mark_of(path: Location) -> Location:
+    """Return the file that says that sinks have received the items of another."""
+    return path.with_suffix(_DELIVERED)
 
 
 class Damage(NamedTuple):
@@ -493,7 +501,7 @@ class Checkpoint:
             if path.name not in manifests:
                 path.unlink(missing_ok=True)
         for path in self._find("deliveries/*"):
-            if not self._is_waiting(path):
+            if not self._is_kept(path):
                 path.unlink(missing_ok=True)
 
     def _find_needed(self) -> frozenset[tuple[str, str]]:
@@ -502,25 +510,61 @@ class Checkpoint:
         return frozenset().union(*(one.files for one in kept if one is not None))
 
     def find_delivery(self, record: Record | None) -> Location | None:
-        """Return where an epoch's items for driver sinks are stored, if any."""
+        """Return where an epoch's items wait for sinks, if they do.
+
+        They do not if the file is marked as delivered. If it is gone without a mark,
+        nobody knows whether sinks have the items.
+        """
         if record is None:
             return None
-        folder, epoch = self.directory / "deliveries", f"{record.epoch:09}"
-        names = f"{epoch}-{record.turn}", epoch  # the latter: of earlier releases
-        paths = (folder / f"{name}.pickle" for name in names)
-        return next((path for path in paths if path.exists()), None)
+        if record.delivery_file is None:  # of an earlier release, which had no marks
+            epoch = f"{record.epoch:09}"
+            names = f"{epoch}-{record.turn}.pickle", f"{epoch}.pickle"
+            paths = (self.deliveries / name for name in names)
+            return next((path for path in paths if path.exists()), None)
+        path = self.deliveries / record.delivery_file
+        if _mark_of(path).exists():
+            return None
+        if not path.exists():
+            why = "it is gone, and nothing says that sinks have received its items"
+            raise describe_damage(path, why)
+        return path
 
-    def _is_waiting(self, path: Location) -> bool:
-        """Tell whether a file belongs to the delivery that waits."""
-        if self.waiting is None:
-            return False
-        return path.name.startswith((f"{self.waiting.stem}-", f"{self.waiting.stem}."))
+    def _is_kept(self, path: Location) -> bool:
+        """Tell whether a file belongs to the delivery that waits, or marks an end."""
+        waiting = self.waiting
+        if waiting is not None and path.name.startswith(
+            (f"{waiting.stem}-", f"{waiting.stem}.")
+        ):
+            return True
+        kept = (self.last, self._before)
+        return path.name in {_mark_of(one).name for one in self._list_deliveries(kept)}
 
-    def forget_delivery(self) -> None:
-        """Remove the items that driver sinks have received."""
-        if self.waiting is not None:
-            self.waiting.unlink(missing_ok=True)
-            self.waiting = None
+    def _list_deliveries(self, records: Iterable[Record | None]) -> list[Location]:
+        """Return the files that records name for their items."""
+        named = (None if one is None else one.delivery_file for one in records)
+        return [self.deliveries / name for name in named if name is not None]
+
+    def mark_delivered(self) -> None:
+        """Mark the items that sinks have received.
+
+        If a kill undoes the mark, they are delivered once more; so it must not be
+        possible that neither the items nor the mark are there.
+        """
+        waiting, self.waiting = self.waiting, None
+        if waiting is None:
+            return
+        with checkpoint_errors(self.directory):
+            if isinstance(waiting, StorePath):
+                waiting.with_suffix(_DELIVERED).touch()
+                waiting.unlink(missing_ok=True)
+                return
+            mark = waiting.with_suffix(_DELIVERED)
+            try:
+                os.truncate(waiting.replace(mark), 0)
+            except FileNotFoundError:  # removed by somebody since it was written
+                with durably(mark):
+                    pass
 
     @property
     def deliveries(self) -> Location:
@@ -540,8 +584,9 @@ class Checkpoint:
 
     def _commit(self, record: Record, delivery: bytes | None) -> None:
         if delivery is not None:
-            record = replace(record, delivery=self.seal.digest(delivery))
             name = f"{record.epoch:09}-{record.turn}.pickle"
+            digest = self.seal.digest(delivery)
+            record = replace(record, delivery=digest, delivery_file=name)
             self.waiting = self.directory / "deliveries" / name
             with durably(self.waiting) as file:
                 file.write(delivery)
@@ -609,6 +654,9 @@ class Checkpoint:
             names = {one.file for one in oldest.manifests}
             for file in names - self._find_manifests():
                 (self.directory / "manifests" / file).unlink(missing_ok=True)
+            if not isinstance(self.directory, StorePath):  # else when swept
+                for path in self._list_deliveries([oldest]):
+                    _mark_of(path).unlink(missing_ok=True)
         old = record_path(self.directory, record.epoch - _RECORDS)
         old.unlink(missing_ok=True)
         if record.epoch % _SWEPT == 0 or record.complete:
@@ -644,7 +692,7 @@ class Checkpoint:
             epoch_of_path = path.stem.partition("-")[0]
             if not epoch_of_path.isdecimal() or int(epoch_of_path) > record.epoch:
                 continue
-            if path.name not in manifests and not self._is_waiting(path):
+            if path.name not in manifests and not self._is_kept(path):
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:

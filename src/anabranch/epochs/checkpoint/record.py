@@ -138,8 +138,9 @@ class Record:
     outputs. `finishing` is one that has finished for some of its keys: up to a rank, in
     hex. `parts` are the files, as their tasks named them, that this epoch adds to each
     sink; `part_counts` is the total with them. `sums` are the parts published last, and
-    `listed` names the file that lists those before them. `delivery` is the
-    digest of the items waiting for external sinks. `begun` are the incomplete groups of
+    `listed` names the file that lists those before them. `delivery_file` is the file
+    with the items of this epoch for sinks, until it is marked as delivered, and
+    `delivery` its digest. `begun` are the incomplete groups of
     items, by unit. `shared` is what all replicas of an operator see alike, such as a
     clock, pickled. `buckets` is the number of buckets. `manifests` list state files
     beside `logs` and `snapshots`, while it is on disk. When `complete`, only the
@@ -163,6 +164,7 @@ class Record:
     sums: tuple[PartSum, ...] = ()
     listed: PartList | None = None
     delivery: str | None = None
+    delivery_file: str | None = None
     buckets: int = FEWEST_BUCKETS
     manifests: tuple[PartList, ...] = ()
     shared: Mapping[str, bytes] = field(default_factory=dict)
