@@ -368,14 +368,16 @@ class InputDigest:
 
     def feed(self, data: bytes) -> None:
         """Add data that was read."""
-        self._rest += data
-        start = 0
-        while len(self._rest) - start >= BLOCK_BYTES:
-            block = self._rest[start : start + BLOCK_BYTES]
-            self._link(xxhash.xxh3_128_digest(block))
-            start += BLOCK_BYTES
-        if start:
-            self._rest = self._rest[start:]
+        missing = BLOCK_BYTES - len(self._rest)
+        if len(data) < missing:
+            self._rest += data
+            return
+        self._link(xxhash.xxh3_128_digest(self._rest + data[:missing]))
+        view, at = memoryview(data), missing
+        while len(data) - at >= BLOCK_BYTES:
+            self._link(xxhash.xxh3_128_digest(view[at : at + BLOCK_BYTES]))
+            at += BLOCK_BYTES
+        self._rest = data[at:]
 
     def skip(self, until: int, digests: Mapping[int, bytes]) -> None:
         """Note the bytes up to an offset, by the digests of their blocks.

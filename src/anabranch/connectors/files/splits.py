@@ -25,6 +25,7 @@ from anabranch.operators.sources import ReadFiles
 
 Toggles: TypeAlias = NDArray[np.int64]  # offsets at which quoting begins or ends
 
+_COUNTED_BYTES = 1 << 17  # at a time
 _QUOTE, _NEWLINE, _RETURN = ord('"'), ord("\n"), ord("\r")
 
 
@@ -134,15 +135,74 @@ def count_rows(data: bytes, layout: RowFormat) -> int:
     >>> count_rows(b'a,"1\n2"\n\nb,3', RowFormat(quoted=True))
     2
     """
-    ends = data.count(b"\n")
-    rows = ends + (not data.endswith(b"\n") and data != b"")
+    return count_rows_and_lines(data, layout)[0]
+
+
+def count_rows_and_lines(data: bytes, layout: RowFormat) -> tuple[int, int]:
+    r"""Return the number of rows and of newlines in `data`, which begins with a row.
+
+    >>> count_rows_and_lines(b'a,"1\n2"\n\nb,3', RowFormat(quoted=True))
+    (2, 3)
+    """
+    lines, blank = _count_lines(data)
+    rows = lines + (not data.endswith(b"\n") and data != b"")
     if layout.blank_rows:
-        return rows
+        return rows, lines
     quoted = layout.quoted and b'"' in data
-    blank = data.startswith((b"\n", b"\r")) or b"\n\n" in data
+    blank = blank or data.startswith((b"\n", b"\r"))
     # searching for one byte is faster
     blank = blank or (b"\r" in data and b"\n\r" in data)
-    return len(find_row_ends(data, layout)) if quoted or blank else rows
+    return len(find_row_ends(data, layout)) if quoted or blank else rows, lines
+
+
+def _count_lines(data: bytes) -> tuple[int, bool]:
+    """Return the number of newlines, and whether two follow each other.
+
+    In blocks that stay in the cache: half the time of `bytes.count`, and an eighth of
+    a search for two bytes.
+    """
+    content = np.frombuffer(data, np.uint8)
+    lines, doubled = 0, False
+    for start in range(0, len(content), _COUNTED_BYTES):
+        ends = content[start : start + _COUNTED_BYTES + 1] == _NEWLINE
+        lines += int(np.count_nonzero(ends[:_COUNTED_BYTES]))
+        doubled = doubled or bool((ends[1:] & ends[:-1]).any())
+    return lines, doubled
+
+
+class PlainRows:
+    r"""Counts rows block by block, as long as every newline ends one.
+
+    The first block begins with a row.
+
+    >>> rows = PlainRows(RowFormat(quoted=True))
+    >>> rows.add(b"a,1\nb"), rows.add(b",2\nc,"), rows.count
+    (True, True, 3)
+    >>> rows.add(b'"3"\n')
+    False
+    """
+
+    def __init__(self, layout: RowFormat) -> None:
+        self._layout = layout
+        self._last = b"\n"  # the byte before the next block
+        self.lines = 0
+
+    @property
+    def count(self) -> int:
+        """The rows so far; the last may go on."""
+        return self.lines + (self._last != b"\n")
+
+    def add(self, block: bytes) -> bool:
+        """Add a block; tell whether every newline of it ends a row."""
+        joined = self._last + block
+        lines, blank = _count_lines(joined)
+        self.lines += lines - (self._last == b"\n")
+        self._last = joined[-1:]
+        if self._layout.quoted and b'"' in block:
+            return False
+        if self._layout.blank_rows:
+            return True
+        return not (blank or (b"\r" in block and b"\n\r" in joined))
 
 
 def first_rows(data: bytes, rows: int, layout: RowFormat) -> bytes:

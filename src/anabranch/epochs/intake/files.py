@@ -6,9 +6,11 @@ import bisect
 import itertools
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from anabranch.connectors.files.input_files import (
     BLOCK_BYTES,
@@ -19,6 +21,7 @@ from anabranch.connectors.files.input_files import (
     input_errors,
     is_compressed,
     let_go,
+    open_file,
     read_range,
     why_no_file,
 )
@@ -29,8 +32,10 @@ from anabranch.connectors.files.parquet import (
     open_parquet,
 )
 from anabranch.connectors.files.splits import (
+    PlainRows,
     RowFormat,
     count_rows,
+    count_rows_and_lines,
     first_rows,
     last_row_end,
     layout_of,
@@ -269,9 +274,11 @@ class FileIntake(Intake):
                     self._open_file()
                     continue
                 share = max(1, round(parts * missing / rows))
-                taken = self._take_surveyed(
-                    missing, share, exactly=exactly
-                ) or self._take_read(missing, share, exactly=exactly)
+                taken = (
+                    self._take_surveyed(missing, share, exactly=exactly)
+                    or ([] if exactly else self._take_plain(missing, share))
+                    or self._take_read(missing, share, exactly=exactly)
+                )
             except InputError:
                 if pieces:  # which were intact; the next take comes by here again
                     break
@@ -302,6 +309,43 @@ class FileIntake(Intake):
         return self._cut(
             first_rows(data, rows, self._layout) if exactly else data, parts
         )
+
+    def _take_plain(self, rows: int, parts: int) -> list[FilePiece]:
+        """Return about so many rows of a file on disk, if every newline there ends one.
+
+        Nothing if not, or if they are too few to be worth it. Blocks are read one by one
+        and none is kept: to touch new memory takes longer than to count.
+        """
+        path = self._files[self._file]
+        size = min(int(rows * self._row_bytes), 2 * _ENOUGH_BYTES)
+        if size < BLOCK_BYTES or not isinstance(path, Path) or is_compressed(path):
+            return []
+        digest, counted = copy(self._print), []
+        with open_file(path) as file:
+            cuts = _find_line_ends(file, self._offset, size, parts)
+            file.seek(self._offset)
+            for start, end in itertools.pairwise([self._offset, *cuts]):
+                found = PlainRows(self._layout)
+                for at in range(start, end, BLOCK_BYTES):
+                    length = min(BLOCK_BYTES, end - at)
+                    block = file.read(length)
+                    if len(block) < length or not found.add(block):
+                        return []
+                    if digest is not None:
+                        digest.feed(block)
+                counted.append((end - start, found))
+        pieces = []
+        for length, found in counted:
+            pieces.append(self._piece(length, found.count))
+            self._offset += length
+            self._line += found.lines
+            self._row += found.count
+            self._number += found.count
+        self._print = digest
+        if pieces:
+            taken = pieces[-1].end - pieces[0].start
+            self._row_bytes = taken / sum(piece.rows for piece in pieces)
+        return pieces
 
     def _take_surveyed(
         self, rows: int, parts: int, *, exactly: bool
@@ -467,10 +511,11 @@ class FileIntake(Intake):
                     data[start : end * part // parts], self._layout
                 )
             chunk = data[start:end]
-            if rows := count_rows(chunk, self._layout):
+            rows, lines = count_rows_and_lines(chunk, self._layout)
+            if rows:
                 pieces.append(self._piece(len(chunk), rows))
             self._offset += len(chunk)
-            self._line += chunk.count(b"\n")
+            self._line += lines
             self._row += rows
             self._number += rows
             start = end
@@ -615,6 +660,28 @@ def _resume_passed(
     passed = PassedFiles(**position["passed"])
     passed.check(paths, by_content=by_content)
     return passed
+
+
+def _find_line_ends(file: BinaryIO, start: int, size: int, parts: int) -> list[int]:
+    """Return where about equal parts of some bytes of a file end, each after a newline.
+
+    The last may be the end of the file. Nothing if lines are too long to tell.
+    """
+
+    def find(until: int) -> int:
+        first = max(start, until - _SAMPLE_BYTES)
+        file.seek(first)
+        newline = file.read(until - first).rfind(b"\n")
+        return start if newline < 0 else first + newline + 1
+
+    length = file.seek(0, os.SEEK_END)
+    end = length if start + size >= length else find(start + size)
+    cuts = [find(start + (end - start) * part // parts) for part in range(1, parts)]
+    if any(
+        before >= behind for before, behind in itertools.pairwise([start, *cuts, end])
+    ):
+        return []
+    return [*cuts, end]
 
 
 def _are_files(paths: Sequence[Location]) -> bool:
