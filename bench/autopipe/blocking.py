@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 
 import anabranch as ab
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
+from anabranch.runtime.thread import Options
 from bench.harness.timing import Table, claim, interleaved, ratio, report, sized
 
 CALLS = ("one", "two", "three", "four")

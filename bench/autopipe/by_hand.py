@@ -35,12 +35,12 @@ import anabranch as ab
 import linear_road
 import lois
 import vwap
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
 from anabranch.engines.spark.session import open_session
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks, engine_named
+from anabranch.runtime.thread import Options
 from bench.harness.plots import plot
 from bench.harness.timing import Claim, Table, claim, interleaved, ratio, report, sized
 

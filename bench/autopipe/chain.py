@@ -29,7 +29,6 @@ from anabranch.control.throughput.model import (
     threads_of,
     throughput,
 )
-from anabranch.engines.engine import Options
 from anabranch.engines.local.counters import list_watched_threads
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine, LocalRun
@@ -37,6 +36,7 @@ from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 from anabranch.plan.plan import Arrangement
 from anabranch.runtime.profile import Sampler
+from anabranch.runtime.thread import Options
 from bench.harness.timing import sized
 
 OPERATORS = tuple(f"o{number}" for number in range(1, 9))

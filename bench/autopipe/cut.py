@@ -20,9 +20,9 @@ from typing import Any
 
 import anabranch as ab
 from anabranch.control.throughput.tune import Controller
-from anabranch.engines.engine import Options
 from anabranch.engines.spark.engine import SparkRun
 from anabranch.job import compile_sinks, engine_named
+from anabranch.runtime.thread import Options
 from bench.autopipe.spark import epoch
 from bench.harness.plots import plot
 from bench.harness.timing import Claim, Table, report, sized

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import anabranch as ab
-from anabranch.engines.engine import Options
 from anabranch.engines.spark.engine import SparkRun
 from anabranch.epochs.log import Seen
 from anabranch.job import compile_sinks, engine_named
+from anabranch.runtime.thread import Options
 from bench.autopipe.chain import chain
 
 

@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 from anabranch.language.drafts import Result
 from anabranch.plan.plan import Plan
+from anabranch.runtime.thread import Options
 from bench.harness import timing
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import numba
 
 import anabranch as ab
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
 from anabranch.graph.graph import Edge, Input
 from anabranch.job import compile_sinks
 from anabranch.runtime.compiled.program import choice_of, make_program
 from anabranch.runtime.program import Program
+from anabranch.runtime.thread import Options
 from bench.hybrid.schedulers.stages import Row, row_of
 
 

@@ -13,9 +13,9 @@ import time
 from typing import NamedTuple
 
 import anabranch as ab
-from anabranch.engines.engine import Options
 from anabranch.engines.local.run import LocalEngine
 from anabranch.job import compile_sinks
+from anabranch.runtime.thread import Options
 from bench.harness.local_run import report
 from bench.harness.timing import Claim
 

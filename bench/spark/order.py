@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 
 import anabranch as ab
-from anabranch.engines.engine import Options
 from anabranch.engines.spark.engine import SparkRun
 from anabranch.engines.spark.session import open_session
-from anabranch.epochs.layout import SparkLayout, UnitRoute
+from anabranch.epochs.layout import EpochLayout, UnitRoute
 from anabranch.job import compile_sinks
+from anabranch.runtime.thread import Options
 from bench.harness.timing import claim, interleaved, ratio, report
 from bench.harness.trades import JOBS, Trade, make_trades
 
@@ -68,7 +68,7 @@ def run(job: str, source: Path, target: Path, *, ordered: bool) -> None:
     started.wait()
 
 
-def _without_order(layout: SparkLayout) -> SparkLayout:
+def _without_order(layout: EpochLayout) -> EpochLayout:
     """Have every unit write its results itself."""
     writers = [unit for unit in layout.units if not unit.operators]
     sinks = {sink for unit in writers for sink in unit.writes}

@@ -49,10 +49,10 @@ from anabranch.epochs.checkpoint.record import Log, Snapshot
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.commit import Committer
 from anabranch.epochs.intake.intake import FilePiece
-from anabranch.epochs.layout import SparkLayout, Unit, lay_out
+from anabranch.epochs.layout import EpochLayout, Unit, lay_out
 from anabranch.epochs.log import births_in, tasks_of
 from anabranch.epochs.loop import Epochs
-from anabranch.epochs.outputs import SparkOutputs
+from anabranch.epochs.outputs import EpochOutputs
 from anabranch.epochs.state.buckets import Stamp, stores_of
 from anabranch.epochs.task import (
     REPORT,
@@ -97,7 +97,7 @@ def make_stream(path: str, levels: int) -> ab.Stream:
     return stream
 
 
-def make_layout(path: str, levels: int) -> SparkLayout:
+def make_layout(path: str, levels: int) -> EpochLayout:
     """Return how such a program is divided into units."""
     sink = make_stream(path, levels).for_each(lambda _: None)
     made = compile_sinks(sink, on="spark")
@@ -108,7 +108,7 @@ class ImitatedPlans(StagePlans):
     """Gives the reports that tasks would give, and counts the time that takes."""
 
     def __init__(
-        self, epochs: Epochs, layout: SparkLayout, access: ClassicAccess
+        self, epochs: Epochs, layout: EpochLayout, access: ClassicAccess
     ) -> None:
         # Nobody runs the function.
         super().__init__(lambda _, batches: batches, access)
@@ -233,7 +233,7 @@ class Driver:
         self._checkpoint = Checkpoint(
             str(folder / "checkpoint"), program_of(layout, chains=())
         )
-        outputs = SparkOutputs(
+        outputs = EpochOutputs(
             layout.graph, stop, lambda table: table, self._checkpoint.identity, new=True
         )
         committer = Committer(layout.graph, stop, outputs, self._checkpoint)

@@ -24,13 +24,7 @@ from anabranch.control.latency.controller import LatencyActuator, LatencyControl
 from anabranch.control.throughput.tune import Actuator, Controller
 from anabranch.dashboard.cell import Cell, describe_job, open_cell
 from anabranch.dashboard.server import Live
-from anabranch.engines.engine import (
-    GRACE_S,
-    Engine,
-    Options,
-    Running,
-    Status,
-)
+from anabranch.engines.engine import Engine, Running
 from anabranch.epochs.checkpoint.region_kind import find_whole_rounds, has_chains
 from anabranch.errors import ArgumentError, EngineError, PlanError
 from anabranch.export.families import Family, list_families
@@ -67,6 +61,7 @@ from anabranch.runtime.failures import (
     skip,
     stop,
 )
+from anabranch.runtime.thread import GRACE_S, Options, Status
 from anabranch.signals import Signals, raise_signal, wait_for_end
 
 _LOGGER = logger_of("job")

@@ -13,7 +13,6 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 from anabranch.connectors.storage import why_no_store, why_not_deciding
 from anabranch.control.goals import Latency, Throughput, seconds_of
-from anabranch.engines.engine import Options
 from anabranch.errors import ArgumentError, CheckpointError
 from anabranch.export.targets import refuse_target
 from anabranch.graph.paths import (
@@ -24,6 +23,7 @@ from anabranch.graph.paths import (
 )
 from anabranch.metrics.job_metrics import Journal, OnDecision
 from anabranch.runtime.failures import OnError, policy
+from anabranch.runtime.thread import Options
 from anabranch.runtime.verify.verifier import Verify
 
 EngineName: TypeAlias = Literal["spark", "local", "sequential"]

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Protocol, Self
 
-from anabranch.engines.engine import GRACE_S
 from anabranch.errors import AnabranchError
 from anabranch.logs import announce, logger_of
+from anabranch.runtime.thread import GRACE_S
 
 _LOGGER = logger_of("signals")
 POLL_S = 0.2

@@ -41,7 +41,7 @@ def test_a_task_has_what_its_mode_has(mode, rows, begun, cuts):
 
 
 def test_an_attempt_is_of_the_epoch_after_its_base():
-    attempt = EpochAttempt(Stamp(3, 7), turn=8, spark_id=42)
+    attempt = EpochAttempt(Stamp(3, 7), turn=8, attempt_id=42)
 
     assert (4, Stamp(4, 8, 42)) == (attempt.epoch, attempt.stamp)
 

@@ -11,7 +11,6 @@ import pytest
 import anabranch as ab
 from anabranch import job
 from anabranch.cli.console import load_sinks
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration, lay_out_replicated
 from anabranch.engines.local.layout import lay_out as lay_out_locally
 from anabranch.engines.local.run import run_bodies_in_parallel
@@ -31,6 +30,7 @@ from anabranch.plan.plan import (
     Subgraph,
 )
 from anabranch.runtime.compiled.program import choice_of
+from anabranch.runtime.thread import Options
 from tests import needs
 from tests.apps.test_apps import APPS, NAMES
 from tests.programs.generate import write

@@ -18,11 +18,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from anabranch.engines.engine import Options
 from anabranch.engines.sequential import SequentialEngine
 from anabranch.language.drafts import Result, build_graph
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import policy
+from anabranch.runtime.thread import Options
 from tests.programs.steps import FRAGILE, GRAPHS, PARTING, STEPS
 from tests.programs.timed_steps import FRAGILE_TIMED, TIMED
 from tests.programs.writer import Var, Writer

@@ -25,7 +25,6 @@ from anabranch.cli.console import (
     words,
 )
 from anabranch.control.goals import Latency, latency, seconds_of
-from anabranch.engines.engine import GRACE_S
 from anabranch.errors import AnabranchError, ArgumentError, OperatorError
 from anabranch.export.targets import refuse_target
 from anabranch.graph.graph import Op
@@ -35,6 +34,7 @@ from anabranch.metrics.job_metrics import Metrics
 from anabranch.operators.sinks import ToList, WriteFiles
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import DeadLetter, OnError, dead_letter
+from anabranch.runtime.thread import GRACE_S
 from anabranch.signals import POLL_S, Signals, wait_for_end
 
 _RECENT = 25  # samples for the rate: five seconds

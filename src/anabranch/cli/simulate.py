@@ -32,7 +32,6 @@ from anabranch.control.throughput.model import (
     threads_of,
 )
 from anabranch.control.throughput.pipelining import choose_ports
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine, LocalRun
 from anabranch.engines.sequential import SequentialEngine
@@ -51,6 +50,7 @@ from anabranch.operators.sinks import ForEach
 from anabranch.operators.sources import Generate
 from anabranch.plan.plan import Arrangement
 from anabranch.runtime.profile import RATE_HZ
+from anabranch.runtime.thread import Options
 
 LOOK_S = 0.25  # the program is observed in pieces, so that a short one is seen at all
 REPEATED = (

@@ -16,9 +16,7 @@ from typing import Any
 
 from anabranch.connectors.open import open_reader
 from anabranch.connectors.reader import POLL_S, Feed, LiveReader, Reader, Silence
-from anabranch.engines.engine import Options, Places, operators_of
 from anabranch.engines.sinks import Sinks
-from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph
 from anabranch.metrics.job_metrics import Metrics
 from anabranch.operators.clock import has_idle
@@ -26,6 +24,7 @@ from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import Failure
 from anabranch.runtime.interpreter import Interpreter
 from anabranch.runtime.memory_reserve import release_for
+from anabranch.runtime.thread import Options, Places, RunningThread, operators_of
 
 
 class SequentialEngine:

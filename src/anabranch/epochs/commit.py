@@ -36,7 +36,7 @@ from anabranch.epochs.item_files import (
     read_refused,
     write_refused,
 )
-from anabranch.epochs.outputs import SparkOutputs, stage_of
+from anabranch.epochs.outputs import EpochOutputs, stage_of
 from anabranch.epochs.pickle import PickledNames, Pickler
 from anabranch.epochs.state.buckets import Stamp
 from anabranch.epochs.task import ItemFile, Report, having, pause_collection
@@ -96,7 +96,7 @@ class Committer:
         self,
         graph: Graph,
         on_error: OnError,
-        outputs: SparkOutputs,
+        outputs: EpochOutputs,
         checkpoint: Checkpoint | None,
     ) -> None:
         self._on_error = on_error

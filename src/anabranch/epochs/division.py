@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from anabranch.epochs.layout import MOST_UNDER_WAY, SparkLayout, Unit, why_not_cut
+from anabranch.epochs.layout import MOST_UNDER_WAY, EpochLayout, Unit, why_not_cut
 from anabranch.epochs.task import Report, deal_evenly, replica_of
 from anabranch.runtime.keys import (
     STANDS_OUT,
@@ -69,14 +69,14 @@ class Division:
     stages: tuple[range, ...]
 
 
-def divide_as_given(layout: SparkLayout, channels: Sequence[int]) -> Division:
+def divide_as_given(layout: EpochLayout, channels: Sequence[int]) -> Division:
     """Return the division with exactly these replicas: one stage per level."""
     stages = (range(level, level + 1) for level in range(len(layout.levels)))
     return Division(tuple(channels), tuple(stages))
 
 
 def divide(
-    layout: SparkLayout,
+    layout: EpochLayout,
     channels: Sequence[int],
     work: Mapping[int, float],
     cores: int,
@@ -122,7 +122,7 @@ class _Way:
 
 
 def _stages_from(
-    layout: SparkLayout, start: int, apart: Collection[int]
+    layout: EpochLayout, start: int, apart: Collection[int]
 ) -> Iterator[range]:
     """Yield the stages that may begin at a level."""
     yield range(start, start + 1)
@@ -134,7 +134,7 @@ def _stages_from(
 
 
 def _list_tasks(
-    layout: SparkLayout,
+    layout: EpochLayout,
     stage: range,
     channels: Sequence[int],
     work: Mapping[int, float],
@@ -156,7 +156,7 @@ NOT_KNOWN: Work = {}
 
 
 def widths(
-    layout: SparkLayout,
+    layout: EpochLayout,
     degree: int,
     *,
     exactly: bool,
@@ -224,7 +224,7 @@ class Divider:
     """
 
     def __init__(
-        self, layout: SparkLayout, degree: int, count_cores: Callable[[], int]
+        self, layout: EpochLayout, degree: int, count_cores: Callable[[], int]
     ) -> None:
         self.degree = degree
         self.exactly = True
@@ -368,7 +368,7 @@ class KeyTables:
     would not help, keys are counted: those of the units in `watched`.
     """
 
-    def __init__(self, layout: SparkLayout) -> None:
+    def __init__(self, layout: EpochLayout) -> None:
         self._units = [unit for unit in layout.units if unit.key]
         self._known: dict[int, _KeyLoad] = {}
         self._looks = 0

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from anabranch.epochs.epoch_stages import raise_first
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.loop import Epochs
 from anabranch.epochs.task import FinishOperators, InjectOutputs, KeySpan, Report, Share
 from anabranch.errors import AnabranchError, RefutedError
@@ -275,6 +275,6 @@ class EndOfStream:
         return True
 
 
-def _may_finish(layout: SparkLayout, name: str) -> bool:
+def _may_finish(layout: EpochLayout, name: str) -> bool:
     op = layout.graph[name]
     return bool(op.inputs) and kernel_of(op).finishes

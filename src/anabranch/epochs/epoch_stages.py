@@ -19,7 +19,7 @@ import pyarrow as pa
 from anabranch.connectors.files.arrow_items import form_of
 from anabranch.epochs.cluster import TRIES, Cluster, StageShape
 from anabranch.epochs.division import Division, Work
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.shuffle import Row, TaskRows
 from anabranch.epochs.task import (
     REPORT,
@@ -43,7 +43,7 @@ NONE = range(0)  # levels of the stage behind the last
 class EpochStages:
     """Runs the stages of epochs; `runner` runs the units of this process."""
 
-    def __init__(self, cluster: Cluster, layout: SparkLayout, runner: Runner) -> None:
+    def __init__(self, cluster: Cluster, layout: EpochLayout, runner: Runner) -> None:
         self.cluster = cluster
         self.layout = layout
         self.runner = runner

@@ -148,7 +148,7 @@ class UnitRoute:
 
 
 @dataclass(frozen=True)
-class SparkLayout:
+class EpochLayout:
     """The units of a program, the streams between them, and the form of positions."""
 
     graph: Graph
@@ -244,7 +244,7 @@ class SparkLayout:
         return {name: unit for unit in self.units for name in unit.operators}
 
 
-def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> SparkLayout:
+def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> EpochLayout:
     """Return the layout of a plan; refuse one that asks for something else.
 
     `resilient` programs continue after errors, so that items may be missing anywhere.
@@ -368,7 +368,7 @@ def _connect(
     region_of: Mapping[str, str],
     positions: Positions,
     one_to_one: frozenset[str],
-) -> SparkLayout:
+) -> EpochLayout:
     """Find the streams between units, add units that write, and set the levels."""
     owner = {name: draft for draft in drafts for name in draft.operators}
     entries: dict[int, list[Entry]] = {id(draft): [] for draft in drafts}
@@ -415,7 +415,7 @@ def _connect(
         else UnitRoute(how, number[id(consumer)], entries[id(consumer)].index(edge))
         for edge, (how, consumer) in hows.items()
     }
-    return SparkLayout(graph, positions, units, routes, one_to_one)
+    return EpochLayout(graph, positions, units, routes, one_to_one)
 
 
 def _to_unit(consumer: _Draft) -> How:
@@ -518,7 +518,7 @@ class CutPart:
 
 
 def parts_of(
-    layout: SparkLayout, unit: Unit, cuts: Collection[str]
+    layout: EpochLayout, unit: Unit, cuts: Collection[str]
 ) -> tuple[CutPart, ...]:
     """Return the parts of a unit cut before some operators, first to last.
 
@@ -559,7 +559,7 @@ def parts_of(
 MOST_UNDER_WAY = 8  # overlapping epochs; tasks hold them in memory
 
 
-def why_not_overlap(layout: SparkLayout) -> str | None:
+def why_not_overlap(layout: EpochLayout) -> str | None:
     """Return why epochs cannot overlap, or None."""
     if any(unit.in_driver for unit in layout.units):
         return "what the driver runs of an epoch cannot be taken back"
@@ -572,7 +572,7 @@ def why_not_overlap(layout: SparkLayout) -> str | None:
     return None
 
 
-def why_not_cut(layout: SparkLayout, operator: str) -> str | None:
+def why_not_cut(layout: EpochLayout, operator: str) -> str | None:
     """Return why there can be no cut before an operator, or None."""
     unit = layout.unit_of.get(operator)
     if unit is None:
@@ -595,7 +595,7 @@ def why_not_cut(layout: SparkLayout, operator: str) -> str | None:
     return None
 
 
-def behind_cut(layout: SparkLayout, unit: Unit, operator: str) -> set[str]:
+def behind_cut(layout: EpochLayout, unit: Unit, operator: str) -> set[str]:
     """Return the operators behind a cut: one, and all it leads to in its unit."""
     behind = {operator}
     for name in unit.operators:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from anabranch.epochs.division import OF_JOBS, Division, StageCosts, divide, widths
 from anabranch.epochs.intake.intake import Intake, Piece
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.task import Report, having
 from anabranch.logs import log, logger_of
 from anabranch.metrics.job_metrics import (
@@ -158,7 +158,7 @@ class TaskTimes:
     units: tuple[UnitWork, ...] = ()
 
 
-def tasks_of(layout: SparkLayout, reports: Sequence[Report]) -> TaskTimes:
+def tasks_of(layout: EpochLayout, reports: Sequence[Report]) -> TaskTimes:
     """Return the durations of an epoch's tasks."""
     seconds: dict[int, list[float]] = {}  # by unit
     for report in reports:
@@ -175,7 +175,7 @@ def tasks_of(layout: SparkLayout, reports: Sequence[Report]) -> TaskTimes:
 
 
 def _add_up_units(
-    layout: SparkLayout,
+    layout: EpochLayout,
     seconds: Mapping[int, Sequence[float]],
     reports: Iterable[Report],
 ) -> Iterator[UnitWork]:
@@ -383,7 +383,7 @@ class LevelTimes:
 
     def __init__(
         self,
-        layout: SparkLayout,
+        layout: EpochLayout,
         reports: Collection[Report],
         cores: int,
         costs: StageCosts = OF_JOBS,

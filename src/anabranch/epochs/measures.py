@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.log import UnitLoads
 from anabranch.epochs.state.restore import measure_directory
 from anabranch.epochs.task import Report
@@ -48,7 +48,7 @@ class OperatorMeasures:
             if columns + python
         }
 
-    def measure_loads(self, layout: SparkLayout) -> dict[str, OperatorLoad]:
+    def measure_loads(self, layout: EpochLayout) -> dict[str, OperatorLoad]:
         """Return the load of each operator, which is that of its unit."""
         found: dict[str, OperatorLoad] = {}
         for unit in layout.units:

@@ -770,7 +770,7 @@ def _open_output(
     return WholeOutput(op, item_type, on_error)
 
 
-class SparkOutputs:
+class EpochOutputs:
     """Delivers items that reach the driver, and publishes written parts.
 
     `identity` is that of the checkpoint, if there is one; `new` tells whether it is

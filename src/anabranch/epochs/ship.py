@@ -21,7 +21,7 @@ from typing import Any, get_args
 import cloudpickle
 
 from anabranch.connectors.partitions import has_decoder, has_offsets
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.modules import find_modules_by_value, not_importable
 from anabranch.epochs.pickle import PickledNames, ValuePickler, ValueUnpickler, scripts
 from anabranch.epochs.stable_names import name_of
@@ -220,7 +220,7 @@ class _Limited(io.RawIOBase):
         return len(data)
 
 
-def _for_workers(layout: SparkLayout) -> SparkLayout:
+def _for_workers(layout: EpochLayout) -> EpochLayout:
     """Return the layout without what no worker calls or reads."""
     ops = []
     for op in layout.graph:
@@ -259,7 +259,7 @@ def _stays_in_driver(*_: Any) -> Any:
     raise AssertionError(msg)
 
 
-def _cannot_travel(layout: SparkLayout, error: Exception) -> EngineError:
+def _cannot_travel(layout: EpochLayout, error: Exception) -> EngineError:
     """Return the error that names the operator which cannot be pickled."""
     for op in layout.graph:
         try:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import encode_values, values_of
-from anabranch.epochs.layout import SparkLayout, Unit
+from anabranch.epochs.layout import EpochLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.states import bucket_of
 from anabranch.epochs.task import ROW_ARROW, EpochTask, KeyCounts, TaskStage, replica_of
@@ -75,7 +75,7 @@ class TaskRows:
         """Return the rows as bytes, for another process."""
         return [(*row[:3], blob_of(row[3])) for row in self._rows]
 
-    def batches(self, task: EpochTask, layout: SparkLayout) -> Iterator[pa.RecordBatch]:
+    def batches(self, task: EpochTask, layout: EpochLayout) -> Iterator[pa.RecordBatch]:
         """Yield the rows, each with the partition of the next stage that takes it.
 
         Rows for a later stage, and for the driver, pass through all partitions alike.

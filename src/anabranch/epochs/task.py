@@ -28,7 +28,7 @@ from anabranch.epochs.checkpoint.record import (
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
 from anabranch.epochs.intake.intake import Piece, Reached, Surveyed
-from anabranch.epochs.layout import SparkLayout, Unit
+from anabranch.epochs.layout import EpochLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.buckets import EMPTY, Ranges, Stamp, VersionsOf
 from anabranch.epochs.state.restore import local_directory
@@ -61,7 +61,7 @@ class Spec:
     """What is constant for a whole job: the layout and the directories."""
 
     job: str
-    layout: SparkLayout
+    layout: EpochLayout
     resilient: bool
     state_directory: str  # of this host, without a checkpoint
     outputs: dict[str, str]  # file sink -> directory of its parts
@@ -215,7 +215,7 @@ class TaskStage:
         counts = self.channels[sender.number] * self.buckets
         return channel % max(1, counts // _MOST_KEY_COUNTS) == 0
 
-    def places(self, layout: SparkLayout, levels: range) -> list[tuple[Place, ...]]:
+    def places(self, layout: EpochLayout, levels: range) -> list[tuple[Place, ...]]:
         """Return the places that each partition of a stage runs, in order."""
         return [
             tuple((unit, channel) for unit in units)
@@ -228,7 +228,7 @@ class TaskStage:
 class EpochAttempt:
     """An attempt of a task of an epoch: its initial states, and its names.
 
-    The epoch follows the commit `base`, in try number `turn`; `spark_id` is Spark's id
+    The epoch follows the commit `base`, in try number `turn`; `attempt_id` is Spark's id
     of the attempt, part of the names of its files. `versions`, by unit, are those of
     buckets. Those in the stores in `snapshots`, by unit, are also written as snapshots.
     Parts of files go to `parts_directory` below that of their sink. Between the commit and this epoch are the tries, by turn, that are `pending`:
@@ -238,7 +238,7 @@ class EpochAttempt:
     base: Stamp = EMPTY
     turn: int = 0
     pending: tuple[int, ...] = ()
-    spark_id: int = 0
+    attempt_id: int = 0
     versions: VersionsOf = field(default_factory=dict)
     snapshots: frozenset[tuple[str, int]] = frozenset()
     parts_directory: str = ""
@@ -252,18 +252,18 @@ class EpochAttempt:
     def pending_stamps(self) -> tuple[Stamp, ...]:
         """The versions that this process makes in the epochs still running.
 
-        >>> EpochAttempt(Stamp(3, 7), turn=10, pending=(8, 9), spark_id=42).pending_stamps
+        >>> EpochAttempt(Stamp(3, 7), turn=10, pending=(8, 9), attempt_id=42).pending_stamps
         (Stamp(epoch=4, turn=8, attempt=42), Stamp(epoch=5, turn=9, attempt=42))
         """
         return tuple(
-            Stamp(epoch, turn, self.spark_id)
+            Stamp(epoch, turn, self.attempt_id)
             for epoch, turn in enumerate(self.pending, self.base.epoch + 1)
         )
 
     @property
     def stamp(self) -> Stamp:
         """The version of the states that this attempt makes."""
-        return Stamp(self.epoch, self.turn, self.spark_id)
+        return Stamp(self.epoch, self.turn, self.attempt_id)
 
     def versions_of(self, unit: Unit, buckets: Sequence[int]) -> dict[int, Stamp]:
         """Return the versions of buckets as of the last commit."""

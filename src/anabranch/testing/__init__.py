@@ -16,7 +16,6 @@ from anabranch.connectors.offered import (
     recorded,
     steps,
 )
-from anabranch.engines.engine import Options
 from anabranch.engines.sequential import SequentialEngine
 from anabranch.graph.graph import Graph
 from anabranch.language.drafts import build_graph
@@ -27,6 +26,7 @@ from anabranch.operators.iterate import Iterate
 from anabranch.operators.sources import FromIterable, Offered
 from anabranch.plan.plan import Plan
 from anabranch.runtime.ambient import capture_ambient
+from anabranch.runtime.thread import Options
 from anabranch.testing.assertions import (
     assert_commutative,
     assert_same_everywhere,

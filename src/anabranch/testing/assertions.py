@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 from anabranch.compiler.compile import compile_graph
 from anabranch.connectors.open import open_reader
 from anabranch.connectors.reader import POLL_S, LiveReader
-from anabranch.engines.engine import Options
 from anabranch.errors import AnabranchError, ArgumentError
 from anabranch.graph.graph import Graph, Op
 from anabranch.job import engine_named, graph_of, target_of
@@ -32,6 +31,7 @@ from anabranch.operators.sinks import ToList
 from anabranch.operators.sources import FromIterable, FromSpark
 from anabranch.run_options import EngineName
 from anabranch.runtime.failures import stop
+from anabranch.runtime.thread import Options
 
 ORDERS = 20  # random orders in which the sample is tried
 _SEED = 1

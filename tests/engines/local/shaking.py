@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration, why_not_suspended
 from anabranch.engines.local.run import LocalEngine, LocalRun
 from anabranch.errors import EngineError
@@ -16,6 +15,7 @@ from anabranch.job import compile_sinks
 from anabranch.language.drafts import Result
 from anabranch.plan.plan import Plan
 from anabranch.runtime.element import Replica
+from anabranch.runtime.thread import Options
 
 PATIENCE_S = 30  # for programs that take milliseconds
 

@@ -11,7 +11,6 @@ import pytest
 import anabranch as ab
 from anabranch.control.goals import ControlSettings
 from anabranch.control.throughput.tune import Controller
-from anabranch.engines.engine import Options
 from anabranch.engines.local import control as actuator_module
 from anabranch.engines.local.control import LocalActuator, arrangement_of, rearrange
 from anabranch.engines.local.counters import list_watched_threads
@@ -21,6 +20,7 @@ from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 from anabranch.metrics.pipeline import ThreadLoad
 from anabranch.plan.plan import Arrangement
+from anabranch.runtime.thread import Options
 from anabranch.testing import outputs
 from tests.control.example import as_pipeline
 

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 from anabranch.runtime.compiled.arrays import ItemsOf
+from anabranch.runtime.thread import Options
 from tests import needs
 from tests.programs import numeric
 

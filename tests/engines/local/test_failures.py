@@ -9,13 +9,13 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.sequential import SequentialEngine
 from anabranch.errors import AnabranchError, InputError, OperatorError
 from anabranch.graph.graph import Input, ancestors
 from anabranch.language.drafts import build_graph
 from anabranch.plan.plan import Plan
+from anabranch.runtime.thread import Options
 from tests import needs
 from tests.engines.local.shaking import any_configuration, ended, started, stumble
 from tests.programs.generate import program

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.engine import Options
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
 from anabranch.errors import EngineError, InputError, OperatorError
 from anabranch.graph.graph import Input
 from anabranch.job import compile_sinks
 from anabranch.runtime.split import even_table
+from anabranch.runtime.thread import Options
 from tests.engines.local.shaking import ended, started
 
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anabranch as ab
-from anabranch.engines.engine import Options
 from anabranch.epochs.division import OF_JOBS, Division, divide, divide_as_given
-from anabranch.epochs.layout import SparkLayout, lay_out
+from anabranch.epochs.layout import EpochLayout, lay_out
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks, engine_named
+from anabranch.runtime.thread import Options
 
 
 class Pair(NamedTuple):
@@ -53,7 +53,7 @@ def numbers(name: str) -> ab.Stream:
     return ab.from_iterable(range(500), name=name).map(pair)
 
 
-def layout_of(*sinks: ab.Result) -> SparkLayout:
+def layout_of(*sinks: ab.Result) -> EpochLayout:
     made = compile_sinks(*sinks)
     return lay_out(made.graph, made.plan)
 
@@ -71,11 +71,11 @@ def lengths(division: Division) -> list[int]:
     return [len(levels) for levels in division.stages]
 
 
-def all_alike(layout: SparkLayout, seconds: float) -> dict[int, float]:
+def all_alike(layout: EpochLayout, seconds: float) -> dict[int, float]:
     return dict.fromkeys((unit.number for unit in layout.units), seconds)
 
 
-def wide(layout: SparkLayout, width: int) -> tuple[int, ...]:
+def wide(layout: EpochLayout, width: int) -> tuple[int, ...]:
     return tuple(width if unit.replicated else 1 for unit in layout.units)
 
 
@@ -140,7 +140,7 @@ def test_a_unit_in_the_driver_has_a_stage_of_its_own():
 
 
 def seconds(
-    layout: SparkLayout,
+    layout: EpochLayout,
     stages: Sequence[range],
     channels: Sequence[int],
     work: Mapping[int, float],

@@ -9,7 +9,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.epochs.division import OF_JOBS, SHARED, TASKS, StageCosts, widths
-from anabranch.epochs.layout import SparkLayout, lay_out
+from anabranch.epochs.layout import EpochLayout, lay_out
 from anabranch.job import compile_sinks
 
 
@@ -17,7 +17,7 @@ def doubled(n: int) -> int:
     return 2 * n
 
 
-def layout_of(branches: int) -> SparkLayout:
+def layout_of(branches: int) -> EpochLayout:
     """So many regions side by side on one level."""
     sinks = [
         ab.from_iterable(range(9), name=f"read{n}").map(doubled).to_list()

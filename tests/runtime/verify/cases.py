@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import anabranch as ab
 from anabranch.compiler.compile import Compilation
-from anabranch.engines.engine import Options
 from anabranch.job import Job, Replanning, compile_sinks, engine_named
 from anabranch.runtime.failures import stop
+from anabranch.runtime.thread import Options
 
 
 def mislead(sinks, on, functions, **options):

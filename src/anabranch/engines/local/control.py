@@ -32,7 +32,6 @@ from anabranch.engines.local.counters import (
 from anabranch.engines.local.flow import LocalFlow, Switch
 from anabranch.engines.local.layout import Configuration, why_not_suspended
 from anabranch.engines.local.network import Network
-from anabranch.engines.thread import RunningThread
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Input, ancestors
 from anabranch.graph.kind import SourceKind
@@ -49,6 +48,7 @@ from anabranch.metrics.pipeline import Pipeline
 from anabranch.plan.plan import Arrangement
 from anabranch.runtime.profile import RATE_HZ, Sampler, cpu_clock
 from anabranch.runtime.split import BUCKETS
+from anabranch.runtime.thread import RunningThread
 
 
 def effect_of(switch: Switch) -> str:

@@ -15,7 +15,6 @@ from functools import cache
 from time import perf_counter
 from types import CodeType, FrameType
 
-from anabranch.engines.engine import Places
 from anabranch.engines.local.delivery import deliverer, finish_key
 from anabranch.engines.local.flow import LocalFlow
 from anabranch.engines.local.network import Network
@@ -28,6 +27,7 @@ from anabranch.metrics.pipeline import InputLoad, RegionShape, Route, ServiceTim
 from anabranch.runtime.element import Replica
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.profile import Watched, fill_rates, in_edges
+from anabranch.runtime.thread import Places
 
 
 def _op(frame: FrameType) -> str | None:

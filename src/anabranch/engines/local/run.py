@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from anabranch.engines.body import BodyRunner, feed_body
-from anabranch.engines.engine import Options, operators_of
 from anabranch.engines.local.control import (
     LocalActuator,
     LocalLatencyActuator,
@@ -22,7 +20,6 @@ from anabranch.engines.local.interpreter_settings import GarbageWatch
 from anabranch.engines.local.key_watch import KeyWatch
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.sinks import Sinks
-from anabranch.engines.thread import RunningThread
 from anabranch.graph.graph import Graph, Input, Op
 from anabranch.metrics.job_metrics import Adaptation, Metrics
 from anabranch.metrics.latency import (
@@ -34,10 +31,12 @@ from anabranch.metrics.latency import (
 from anabranch.operators.iterate import Iterate
 from anabranch.plan.plan import Plan
 from anabranch.runtime.ambient import Ambient
+from anabranch.runtime.body import BodyRunner, feed_body
 from anabranch.runtime.codegen import find_punctuated_operators
 from anabranch.runtime.element import Deliver
 from anabranch.runtime.failures import Failure, stop
 from anabranch.runtime.memory_reserve import release_for
+from anabranch.runtime.thread import Options, RunningThread, operators_of
 from anabranch.runtime.verify.verifier import Verifier, find_verdicts
 
 WORTH_S = 0.02  # duration of a round above which several replicas are tried

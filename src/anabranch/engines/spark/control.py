@@ -25,7 +25,7 @@ from time import perf_counter, sleep
 from typing import Protocol
 
 from anabranch.epochs.division import StageCosts
-from anabranch.epochs.layout import SparkLayout, behind_cut, parts_of, why_not_cut
+from anabranch.epochs.layout import EpochLayout, behind_cut, parts_of, why_not_cut
 from anabranch.epochs.log import Arrivals, EpochLog, LevelTimes, Seen
 from anabranch.epochs.task import Report
 from anabranch.graph.graph import Edge, ancestors
@@ -86,7 +86,7 @@ class Adjustable(Protocol):
 class SparkActuator:
     """Observes and changes one program; used by one thread, its controller."""
 
-    def __init__(self, run: Adjustable, layout: SparkLayout, log: EpochLog) -> None:
+    def __init__(self, run: Adjustable, layout: EpochLayout, log: EpochLog) -> None:
         self._run = run
         self.layout = layout
         self._log = log
@@ -290,7 +290,7 @@ class SparkActuator:
         )
 
 
-def count_streams(layout: SparkLayout, reports: Iterable[Report]) -> dict[Edge, float]:
+def count_streams(layout: EpochLayout, reports: Iterable[Report]) -> dict[Edge, float]:
     """Return the items of every stream in profiled epochs.
 
     Between units, and in Python, they are counted. In columns, an operator that is no
@@ -316,7 +316,7 @@ def count_streams(layout: SparkLayout, reports: Iterable[Report]) -> dict[Edge, 
 
 
 def list_inputs(
-    layout: SparkLayout, counts: Mapping[Edge, float], took_s: float
+    layout: EpochLayout, counts: Mapping[Edge, float], took_s: float
 ) -> Iterator[InputLoad]:
     """Yield the inputs of all operators with their rates, without costs."""
     took_s = max(took_s, 1e-9)
@@ -349,7 +349,7 @@ class SparkLatencyActuator:
     """
 
     def __init__(
-        self, run: Adjustable, layout: SparkLayout, arrivals: Arrivals
+        self, run: Adjustable, layout: EpochLayout, arrivals: Arrivals
     ) -> None:
         self._run = run
         self.layout = layout

@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.connectors.reader import Silence
-from anabranch.engines.engine import Options, Places, operators_of
 from anabranch.engines.spark.access import SparkAccess, access_of, find_result_limit
 from anabranch.engines.spark.connect import asks_for_connect, open_connect
 from anabranch.engines.spark.control import SparkActuator, SparkLatencyActuator
@@ -43,7 +42,6 @@ from anabranch.engines.spark.workers import (
     find_labels,
     is_too_large,
 )
-from anabranch.engines.thread import RunningThread
 from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.program import program_of, refuse_hidden_state
 from anabranch.epochs.checkpoint.record import Record
@@ -64,7 +62,7 @@ from anabranch.epochs.log import (
 from anabranch.epochs.loop import Epochs
 from anabranch.epochs.measures import OperatorMeasures
 from anabranch.epochs.modules import send_importing_by_value
-from anabranch.epochs.outputs import Deliveries, SparkOutputs
+from anabranch.epochs.outputs import Deliveries, EpochOutputs
 from anabranch.epochs.state.restore import local_directory
 from anabranch.epochs.state.states import BUCKETS
 from anabranch.epochs.task import ExternalSinks, Spec
@@ -78,6 +76,7 @@ from anabranch.operators.sources import FromSpark
 from anabranch.plan.plan import Plan, Reason
 from anabranch.runtime.ambient import capture_settings
 from anabranch.runtime.failures import stop
+from anabranch.runtime.thread import Options, Places, RunningThread, operators_of
 from anabranch.runtime.verify.verifier import find_verdicts
 
 IDLE_S = 0.02
@@ -89,7 +88,7 @@ CANCELLED_S = 15.0  # until Spark has released cancelled tasks
 
 # The positions of the driver's threads, by the code they run.
 PLACES: Places = {
-    SparkOutputs._call.__code__: lambda frame: frame.f_locals["op"].name,  # noqa: SLF001
+    EpochOutputs._call.__code__: lambda frame: frame.f_locals["op"].name,  # noqa: SLF001
     Deliveries.deliver.__code__: lambda frame: frame.f_locals["op"].name,
     Taking._take_from.__code__: lambda frame: frame.f_locals["name"],  # noqa: SLF001
 }
@@ -172,10 +171,10 @@ class SparkRun(RunningThread):
         program = program_of(self._layout, chains=plan.chains)
         return Checkpoint(self._options.checkpoint, program)
 
-    def _sinks(self) -> SparkOutputs:
+    def _sinks(self) -> EpochOutputs:
         if self._checkpoint is None:
-            return SparkOutputs(self._graph, self._options.on_error, self._make_frame)
-        return SparkOutputs(
+            return EpochOutputs(self._graph, self._options.on_error, self._make_frame)
+        return EpochOutputs(
             self._graph,
             self._options.on_error,
             self._make_frame,

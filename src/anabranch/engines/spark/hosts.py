@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from anabranch.engines.spark.access import SparkAccess
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.state.restore import local_directory
 from anabranch.epochs.unit.runner import remembers_nothing
 from anabranch.errors import EngineError
@@ -25,7 +25,7 @@ from anabranch.runtime.interpreter import kernel_of
 SHARED_S = 0.1  # that a task stays, so that none runs all of them
 
 
-def refuse_states_on_several_hosts(layout: SparkLayout, several: str | None) -> None:
+def refuse_states_on_several_hosts(layout: EpochLayout, several: str | None) -> None:
     """Refuse a stateful program without a checkpoint on several hosts.
 
     `several` is what says that there are several, or None.
@@ -42,7 +42,7 @@ def refuse_states_on_several_hosts(layout: SparkLayout, several: str | None) -> 
     raise EngineError(msg)
 
 
-def find_stored(layout: SparkLayout) -> list[str]:
+def find_stored(layout: EpochLayout) -> list[str]:
     """Return the operators whose states are files on the hosts."""
     return [
         name

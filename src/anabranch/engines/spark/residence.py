@@ -41,7 +41,7 @@ from anabranch.engines.spark.stage_plan import dump, load
 from anabranch.engines.spark.worker import open_runner
 from anabranch.engines.spark.workers import Tasks
 from anabranch.epochs.division import Work
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.resident.hub import Hub
 from anabranch.epochs.resident.link import LostError, connect
 from anabranch.epochs.resident.process import (
@@ -83,7 +83,7 @@ _ENCRYPTED = (
 )
 
 
-def why_not_resident(access: SparkAccess, layout: SparkLayout) -> str | None:
+def why_not_resident(access: SparkAccess, layout: EpochLayout) -> str | None:
     """Return why a program cannot have resident tasks, or None."""
     if access.context is None:
         return "Spark Connect runs DataFrames only"
@@ -103,7 +103,7 @@ class Residence:
     def __init__(
         self,
         access: SparkAccess,
-        layout: SparkLayout,
+        layout: EpochLayout,
         job: str,
         shipped: SharedData,
         tasks: Tasks,
@@ -515,7 +515,7 @@ def load_work(
     work: RunWork = load(told[0], shared)
     shares: Shares = load(told[1], shared)
     tasks = (
-        replace(task, attempt=replace(task.attempt, spark_id=attempt))
+        replace(task, attempt=replace(task.attempt, attempt_id=attempt))
         for task in work.tasks
     )
     return replace(work, tasks=tuple(tasks), shares=shares)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from anabranch.engines.body import BodyRunner, feed_body
 from anabranch.engines.spark.access import SparkAccess
 from anabranch.engines.spark.hosts import find_stored
 from anabranch.engines.spark.spark_cluster import open_epochs
@@ -24,11 +23,12 @@ from anabranch.epochs.end_of_stream import EndOfStream, SharedRounds
 from anabranch.epochs.intake.intake import Piece, ShippedPiece, cut
 from anabranch.epochs.layout import lay_out
 from anabranch.epochs.loop import Epochs
-from anabranch.epochs.outputs import SparkOutputs
+from anabranch.epochs.outputs import EpochOutputs
 from anabranch.epochs.task import Spec
 from anabranch.graph.graph import Graph
 from anabranch.operators.iterate import Iterate, run_rounds
 from anabranch.plan.plan import Plan
+from anabranch.runtime.body import BodyRunner, feed_body
 from anabranch.runtime.failures import stop
 from anabranch.runtime.verify.verifier import find_verdicts
 
@@ -88,7 +88,7 @@ class SparkRounds:
         if self._epochs is not None:
             return
         tasks = Tasks(self._access, self.layout, Path(self._spec.scratch), self._labels)
-        outputs = SparkOutputs(self._graph, stop, lambda table: table)
+        outputs = EpochOutputs(self._graph, stop, lambda table: table)
         committer = Committer(self._graph, stop, outputs, None)
         degree = self._degree or self._access.cores
         self._epochs = open_epochs(self._access, self._spec, degree, committer, tasks)

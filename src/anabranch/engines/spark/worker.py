@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from anabranch.engines.spark.access import SharedData
 from anabranch.engines.spark.session import filler
 from anabranch.engines.spark.workers import answer_in
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.ship import unpack
 from anabranch.epochs.shuffle import TaskRows
 from anabranch.epochs.state.store import close_buckets
@@ -43,7 +43,7 @@ def run_task(
     runner = open_runner(job, shipped)
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls us
-    attempt = replace(task.attempt, spark_id=context.taskAttemptId())
+    attempt = replace(task.attempt, attempt_id=context.taskAttemptId())
     task = replace(task, attempt=attempt)
     with without_garbage_collection(), in_force(runner.spec):
         try:
@@ -94,7 +94,7 @@ def run_partition(
 
 def _hand_along(
     task: EpochTask,
-    layout: SparkLayout,
+    layout: EpochLayout,
     channel: int,
     chunks: Generator[Chunk, None, Done],
 ) -> Generator[pa.RecordBatch, None, Done]:

@@ -27,11 +27,10 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from anabranch.engines.engine import Places, operators_of
 from anabranch.engines.spark.access import SparkAccess
 from anabranch.epochs.intake.items import read_generated
 from anabranch.epochs.item_files import Deliverer
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.resident.link import LostError
 from anabranch.epochs.task import EpochAttempt
 from anabranch.epochs.unit.egress import Exits
@@ -39,6 +38,7 @@ from anabranch.epochs.unit.progress import PROGRESS, sum_up
 from anabranch.errors import AnabranchError, EngineError, advise
 from anabranch.graph.graph import Graph
 from anabranch.runtime.ports import AbortedError
+from anabranch.runtime.thread import Places, operators_of
 
 GROUP = "spark.jobGroup.id"
 POOL = "spark.scheduler.pool"
@@ -239,7 +239,7 @@ class Tasks:
     def __init__(
         self,
         access: SparkAccess,
-        layout: SparkLayout,
+        layout: EpochLayout,
         directory: Path,
         labels: JobLabels,
     ) -> None:

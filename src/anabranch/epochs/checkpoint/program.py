@@ -18,7 +18,7 @@ from typing import Any
 
 from anabranch.connectors import base as connectors
 from anabranch.epochs.checkpoint.region_kind import CHAINS, GRAPHS
-from anabranch.epochs.layout import SparkLayout, Unit
+from anabranch.epochs.layout import EpochLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph, Op
@@ -51,7 +51,7 @@ _MAY_CHANGE = ("line", COLUMNS)
 _SECONDS, _TEXT = "seconds", "text"  # descriptions of values that JSON lacks
 
 
-def program_of(layout: SparkLayout, *, chains: bool = False) -> dict[str, Any]:
+def program_of(layout: EpochLayout, *, chains: bool = False) -> dict[str, Any]:
     """Return a checkpoint's description of a program, as plain data.
 
     Where states are kept depends on whether regions are `chains` of operators, as in
@@ -99,7 +99,7 @@ def _place(graph: Graph, unit: Unit, name: str, number: int) -> dict[str, Any]:
     return place if unit.period == 1 else {**place, "period": unit.period}
 
 
-def stateful_operators(layout: SparkLayout, operators: tuple[str, ...]) -> list[str]:
+def stateful_operators(layout: EpochLayout, operators: tuple[str, ...]) -> list[str]:
     """Return the stateful ones of some operators, in graph order."""
     inside = set(operators)
     return [
@@ -345,7 +345,7 @@ def _format_value(value: Any) -> str:
     return "unknown" if value is None else str(value)
 
 
-def refuse_hidden_state(layout: SparkLayout, plan: Plan) -> None:
+def refuse_hidden_state(layout: EpochLayout, plan: Plan) -> None:
     """Refuse operators whose state no checkpoint can find."""
     planned = {op.name: op for op in plan.operators}
     faults = []

@@ -36,7 +36,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from anabranch.epochs.division import UNKNOWN_S, Work
-from anabranch.epochs.layout import SparkLayout
+from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.resident.link import Address, Link, Listener, LostError, connect
 from anabranch.epochs.shuffle import Row, TaskRows
 from anabranch.epochs.task import DeliverItems, EpochTask, Place, Shares
@@ -138,7 +138,7 @@ class RunWork:
 class Units(Protocol):
     """Runs the units of a job in this process."""
 
-    layout: SparkLayout
+    layout: EpochLayout
 
     def run_places(
         self, task: EpochTask, places: Sequence[Place], rows: TaskRows
@@ -446,7 +446,7 @@ class _Run:
     _all: list[frozenset[int]] = field(default_factory=list)  # the processes of stages
     _number: int = 0
 
-    def open(self, work: RunWork, number: int, layout: SparkLayout) -> None:
+    def open(self, work: RunWork, number: int, layout: EpochLayout) -> None:
         """Determine what this process does."""
         self.work, self._number = work, number
         for stage, task in enumerate(work.tasks):
@@ -525,7 +525,7 @@ class _Later:
             raise self._error
 
 
-def list_seats(layout: SparkLayout, task: EpochTask) -> list[tuple[Seat, ...]]:
+def list_seats(layout: EpochLayout, task: EpochTask) -> list[tuple[Seat, ...]]:
     """Return the seats of a stage, grouped by those that one process must run."""
     found: list[tuple[Seat, ...]] = []
     for places in task.stage.places(layout, task.stage.levels):

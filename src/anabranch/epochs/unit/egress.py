@@ -357,7 +357,7 @@ class Exits:
         kind = self._layout.graph[sink].kind
         assert isinstance(kind, WriteFiles)  # noqa: S101
         return name_staged_part(
-            task.attempt.epoch, channel, kind.format, task.attempt.spark_id
+            task.attempt.epoch, channel, kind.format, task.attempt.attempt_id
         )
 
     def form(self, operator: str) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import Form, form_of
-from anabranch.epochs.layout import SparkLayout, Unit
+from anabranch.epochs.layout import EpochLayout, Unit
 from anabranch.epochs.wire import MarkedTable, Numbers, WireBatch, end_to_end
 from anabranch.errors import OperatorError
 from anabranch.graph.graph import Edge, Output
@@ -144,7 +144,7 @@ class InSegments:
 
     def __init__(
         self,
-        layout: SparkLayout,
+        layout: EpochLayout,
         unit: Unit,
         segments: Sequence[ElementSegment],
         states: Mapping[str, dict[Any, Any]],

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import form_of
 from anabranch.epochs.faults import reach
-from anabranch.epochs.layout import CutPart, SparkLayout, Unit, parts_of
+from anabranch.epochs.layout import CutPart, EpochLayout, Unit, parts_of
 from anabranch.epochs.ranges import UnitGroups, pass_over, take_deciding, without_counts
 from anabranch.epochs.shuffle import TaskRows
 from anabranch.epochs.state.states import ClockStates, StoredStates
@@ -142,7 +142,7 @@ class Shortcut(Protocol):
 
 
 def shortcut_of(
-    layout: SparkLayout,
+    layout: EpochLayout,
     unit: Unit,
     make: Callable[[], Program],
     in_full: Callable[[], Iterator[tuple[Edge, WireBatch]]],
@@ -176,7 +176,7 @@ def shortcut_of(
 
 
 def columns_of_unit(
-    layout: SparkLayout,
+    layout: EpochLayout,
     unit: Unit,
     states: Mapping[str, dict[Any, Any]],
     shortcut: Shortcut | None,
@@ -198,7 +198,7 @@ def columns_of_unit(
 
 
 def segments_of_unit(
-    layout: SparkLayout, unit: Unit
+    layout: EpochLayout, unit: Unit
 ) -> tuple[ElementSegment, ...] | None:
     """Return the segments of a unit, if the plan runs some of it in columns."""
     columns = layout.choice.columns
@@ -207,7 +207,7 @@ def segments_of_unit(
     return divide_into_segments(layout.graph, unit.operators, columns)
 
 
-def _line_of(layout: SparkLayout, unit: Unit) -> list[Op] | None:
+def _line_of(layout: EpochLayout, unit: Unit) -> list[Op] | None:
     """Return the operators of a unit in order, if they form a straight line."""
     graph = layout.graph
     inner = [graph[name] for name in unit.operators if graph[name].inputs]
@@ -271,7 +271,7 @@ class NoPositions:
     def __init__(
         self,
         edge: Edge,
-        layout: SparkLayout,
+        layout: EpochLayout,
         unit: Unit,
         make: Callable[[], Program],
         in_full: Callable[[], Iterator[tuple[Edge, WireBatch]]],

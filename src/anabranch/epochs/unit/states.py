@@ -258,7 +258,7 @@ class UnitStates:
                 changed,
                 sum(len(key) + len(state) for key, state in entries),
                 turn=task.attempt.turn,
-                attempt=task.attempt.spark_id,
+                attempt=task.attempt.attempt_id,
                 digest=digest,
                 buckets=self._count,
             ),

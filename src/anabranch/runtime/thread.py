@@ -1,22 +1,62 @@
-"""A program running in a thread of this process: its end and its errors."""
+"""A program running in a thread of this process: its options, its end and its errors.
+
+The operators that such threads are in can be named at any time.
+"""
 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Literal, TypeAlias
 
-from anabranch.engines.engine import GRACE_S, Options, Status
 from anabranch.graph.graph import Graph
 from anabranch.logs import log, logger_of
-from anabranch.metrics.job_metrics import Adaptation
+from anabranch.metrics.job_metrics import Adaptation, Journal, OnEpoch, ignore
+from anabranch.plan.plan import Plan, Reason
+from anabranch.runtime.ambient import Ambient
+from anabranch.runtime.failures import OnError, stop
 from anabranch.runtime.memory_reserve import explain_lack, set_aside
+from anabranch.runtime.profile import Undisturbed
+from anabranch.runtime.program import operator_at
+from anabranch.runtime.verify.verifier import Verify
 
 _LOGGER = logger_of("engines")
 _LOOK_S = 0.1  # how often `hurry` is checked
 _CLOSING_S = 5.0  # how long sinks may take to close when operators are abandoned
+
+Status = Literal["running", "finished", "stopped", "failed"]
+
+GRACE_S = 10.0  # how long a stopping job may take to end cleanly
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a run that engines read.
+
+    `ambient` has the settings around its start; `journal` takes its adaptations, and
+    `on_epoch` is called after each epoch (Spark).
+    """
+
+    on_error: OnError = stop
+    degree: int | None = None
+    checkpoint: str | None = None
+    master: str | None = None
+    epoch_items: int | None = None
+    buckets: int | None = None
+    verify: Verify = "sample"
+    item_timeout_s: float | None = None
+    replan: Callable[[Mapping[str, Reason]], Plan] | None = (
+        None  # with what was refuted
+    )
+    ambient: Ambient = field(default_factory=Ambient)
+    journal: Journal = field(default_factory=Journal)
+    on_epoch: OnEpoch = ignore
 
 
 class RunningThread(ABC):
@@ -192,3 +232,35 @@ def describe_hang(graph: Graph, busy: Collection[str], waited_s: float) -> str:
         return f"operator {names[0]} had not returned {after}, and was given up"
     listed = ", ".join(names)
     return f"one of the operators {listed} had not returned {after}, and was given up"
+
+
+# The operator that a frame of our own code works for, if any.
+Places: TypeAlias = Mapping[CodeType, Callable[[FrameType], str | None]]
+
+
+def operators_of(threads: Iterable[threading.Thread], places: Places) -> list[str]:
+    """Return the operators that threads are in now, each once.
+
+    >>> operators_of([threading.current_thread()], {})
+    []
+    """
+    idents = [thread.ident for thread in threads]
+    found: dict[str, None] = {}
+    with Undisturbed():
+        frames = sys._current_frames()  # noqa: SLF001 - the only way
+        for ident in idents:
+            operator = operator_in(frames.get(ident or 0), places)
+            if operator is not None:
+                found[operator] = None
+    return list(found)
+
+
+def operator_in(frame: FrameType | None, places: Places) -> str | None:
+    """Return the operator that a thread is in, given its innermost frame."""
+    while frame is not None:
+        place = places.get(frame.f_code)
+        operator = operator_at(frame) if place is None else place(frame)
+        if place is not None or operator is not None:
+            return operator
+        frame = frame.f_back
+    return None
