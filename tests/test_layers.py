@@ -20,7 +20,7 @@ ALLOWED = {
     "errors": set(),
     "logs": set(),
     "private": set(),
-    "signals": {"engines"},
+    "signals": {"runtime"},
     "graph": set(),
     "operators": {"graph"},
     "metrics": set(),

@@ -20,7 +20,7 @@ from typing import Any
 
 import anabranch as ab
 from anabranch.control.throughput.tune import Controller
-from anabranch.engines.spark.engine import SparkRun
+from anabranch.epochs.epoch_run import EpochRun
 from anabranch.job import compile_sinks, engine_named
 from anabranch.runtime.thread import Options
 from bench.autopipe.spark import epoch
@@ -48,7 +48,7 @@ def program() -> ab.Result:
     return stream.to_list()
 
 
-def adapted(run: SparkRun) -> tuple[frozenset[str], Controller, int]:
+def adapted(run: EpochRun) -> tuple[frozenset[str], Controller, int]:
     """Return the cuts that the controller settles for, and how many epochs it profiled."""
     actuator = run.actuator()
     profiled = 0

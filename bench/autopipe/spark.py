@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import anabranch as ab
-from anabranch.engines.spark.engine import SparkRun
+from anabranch.epochs.epoch_run import EpochRun
 from anabranch.epochs.log import Seen
 from anabranch.job import compile_sinks, engine_named
 from anabranch.runtime.thread import Options
@@ -15,7 +15,7 @@ from bench.autopipe.chain import chain
 
 
 @contextmanager
-def endless_on_spark(count: int, payload: int, epoch_items: int) -> Iterator[SparkRun]:
+def endless_on_spark(count: int, payload: int, epoch_items: int) -> Iterator[EpochRun]:
     """Run the chain in one task for each epoch; nothing comes out of it."""
     sink = chain(count, payload).filter(_never, name="none").to_list()
     made = compile_sinks(sink, on="spark")
@@ -28,7 +28,7 @@ def endless_on_spark(count: int, payload: int, epoch_items: int) -> Iterator[Spa
 
 
 def epoch(
-    run: SparkRun, cuts: tuple[str, ...] = (), *, profiling: bool = False
+    run: EpochRun, cuts: tuple[str, ...] = (), *, profiling: bool = False
 ) -> Seen:
     """Return the next epoch that has these cuts."""
     run.set_cuts(cuts)

@@ -17,8 +17,9 @@ from functools import partial
 from pathlib import Path
 
 import anabranch as ab
-from anabranch.engines.spark.engine import SparkRun
+from anabranch.engines.spark.engine import SparkBackend
 from anabranch.engines.spark.session import open_session
+from anabranch.epochs.epoch_run import EpochRun
 from anabranch.epochs.layout import EpochLayout, UnitRoute
 from anabranch.job import compile_sinks
 from anabranch.runtime.thread import Options
@@ -61,7 +62,8 @@ def run(job: str, source: Path, target: Path, *, ordered: bool) -> None:
     shutil.rmtree(target, ignore_errors=True)
     sink = JOBS[job](ab.read_csv(str(source), Trade)).write_csv(str(target))
     made = compile_sinks(sink)
-    started = SparkRun(made.graph, made.plan, Options(degree=2))
+    backend = SparkBackend(made.graph, None)
+    started = EpochRun(backend, made.graph, made.plan, Options(degree=2))
     if not ordered:
         started._layout = _without_order(started._layout)  # noqa: SLF001
     started.begin()

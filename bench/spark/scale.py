@@ -40,7 +40,7 @@ import anabranch as ab
 from anabranch.engines.spark import residence
 from anabranch.engines.spark.access import ClassicAccess
 from anabranch.engines.spark.session import open_session
-from anabranch.engines.spark.spark_cluster import open_epochs
+from anabranch.engines.spark.spark_cluster import SparkCluster
 from anabranch.engines.spark.stage_plan import StagePlans
 from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.files import state_file
@@ -53,6 +53,7 @@ from anabranch.epochs.layout import EpochLayout, Unit, lay_out
 from anabranch.epochs.log import births_in, tasks_of
 from anabranch.epochs.loop import Epochs
 from anabranch.epochs.outputs import EpochOutputs
+from anabranch.epochs.ship import pack
 from anabranch.epochs.state.buckets import Stamp, stores_of
 from anabranch.epochs.task import (
     REPORT,
@@ -258,7 +259,9 @@ class Driver:
             cancelled=False,
         )
         access = imitate_spark(channels)
-        self._epochs = open_epochs(access, spec, channels, committer, tasks)
+        shipped, names = pack(spec)
+        cluster = SparkCluster(access, spec, shipped, tasks)
+        self._epochs = Epochs(cluster, spec, names, channels, committer)
         self._epochs.resume(None, self._checkpoint.first_turn)
         self.plans = ImitatedPlans(self._epochs, layout, access)
         vars(self._epochs.cluster).update(_plans=self.plans, _residence=NoResidence())

@@ -1,6 +1,6 @@
 """Division of an epoch: the replicas of units, and the levels that share a stage.
 
-Between two stages Spark starts tasks and moves rows. If units send items only to each
+Between two stages the engine starts tasks and moves rows. If units send items only to each
 other, that gains nothing: one task runs them one after the other. It can even be faster
 to give a unit one replica than to start a stage for several.
 
@@ -45,7 +45,7 @@ MOST = 16  # levels of a stage
 class StageCosts:
     """The cost of a stage until its tasks run and have their rows, in seconds.
 
-    The defaults are those of a Spark job; for resident tasks they are measured at the
+    The defaults are those of one job for each epoch; for resident tasks they are measured at the
     start.
     """
 

@@ -10,7 +10,6 @@ double and halve, so that most epochs have the same size and are comparable.
 from __future__ import annotations
 
 import math
-import re
 from collections import deque
 
 FIRST_ITEMS = 16
@@ -68,8 +67,8 @@ class EpochSize:
 class ResultLimit:
     """The items an epoch may take so that its results fit into the driver.
 
-    Spark fails a job whose results exceed `spark.driver.maxResultSize`. The result
-    bytes per item of the last epochs limit the next one.
+    An engine may bound what the driver receives (on Spark, `spark.driver.maxResultSize`).
+    The result bytes per item of the last epochs limit the next one.
 
     >>> limit = ResultLimit(1_000_000)
     >>> limit.items
@@ -151,18 +150,3 @@ class Admission:
         """Record an epoch whose results did not fit."""
         self.limit.refuse(rows)
         self._is_limited = True
-
-
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
-
-def read_size(text: str) -> float:
-    """Return the bytes of a Spark size; 0 means no limit.
-
-    >>> read_size("1g") == read_size("1024MB") == 1 << 30, read_size("0")
-    (True, inf)
-    """
-    found = re.fullmatch(r"(\d+)\s*([bkmgt]?)b?", text.strip().lower())
-    if found is None or int(found[1]) == 0:
-        return math.inf
-    return int(found[1]) * _UNITS[found[2]]

@@ -6,7 +6,7 @@ another, and between two levels rows move to the partition of their unit. So any
 becomes one straight chain of stages, and nothing is computed twice.
 
 A unit whose effects are confined to this process (a counter in a closure, a file that
-it writes) runs in the driver, between two Spark jobs.
+it writes) runs in the driver, between two jobs of the engine.
 
 Replicas of a region without a key have contiguous ranges of the stream; the outputs of
 a keyed region are sorted by position. A plan that asks for another ordering is refused.

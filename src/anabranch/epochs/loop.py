@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from anabranch.epochs.checkpoint.record import IncompleteGroup, Record
-from anabranch.epochs.cluster import Cluster
+from anabranch.epochs.cluster import Backend, Cluster
 from anabranch.epochs.commit import Committer, FinishedEpoch
 from anabranch.epochs.delivery_tasks import DeliveryTasks
 from anabranch.epochs.division import Divider, Division, KeyTables
@@ -24,6 +24,7 @@ from anabranch.epochs.intake.intake import Piece, SurveyPiece
 from anabranch.epochs.layout import why_not_overlap
 from anabranch.epochs.pickle import Originals, PickledNames
 from anabranch.epochs.resident.link import LostError
+from anabranch.epochs.ship import pack
 from anabranch.epochs.shuffle import Row
 from anabranch.epochs.state.buckets import EMPTY, Ranges, Stamp, Versions, VersionsOf
 from anabranch.epochs.state.states import BUCKETS, fit_buckets
@@ -572,6 +573,21 @@ class Epochs:
                 before = Versions.none(self._buckets if unit.key else 1)
             versions[unit.name] = before.with_new(some)
         return versions
+
+
+def open_epochs(
+    backend: Backend,
+    spec: Spec,
+    degree: int,
+    committer: Committer,
+    *,
+    buckets: int = BUCKETS,
+    in_round: bool = False,
+) -> Epochs:
+    """Return the epochs of a job, or those `in_round` of an `iterate` within it."""
+    shipped, names = pack(spec)
+    cluster = backend.open_cluster(spec, shipped, in_round=in_round)
+    return Epochs(cluster, spec, names, degree, committer, buckets=buckets)
 
 
 def find_latest(before: Mapping[str, Any], reports: Iterable[Report]) -> dict[str, Any]:

@@ -228,11 +228,12 @@ class TaskStage:
 class EpochAttempt:
     """An attempt of a task of an epoch: its initial states, and its names.
 
-    The epoch follows the commit `base`, in try number `turn`; `attempt_id` is Spark's id
-    of the attempt, part of the names of its files. `versions`, by unit, are those of
+    The epoch follows the commit `base`, in try number `turn`. The engine numbers the
+    attempts; the names of files contain `attempt_id`. `versions`, by unit, are those of
     buckets. Those in the stores in `snapshots`, by unit, are also written as snapshots.
-    Parts of files go to `parts_directory` below that of their sink. Between the commit and this epoch are the tries, by turn, that are `pending`:
-    they still run, and this task starts from their states.
+    Parts of files go to `parts_directory` below that of their sink. Between the commit
+    and this epoch are the tries, by turn, that are `pending`: they still run, and this
+    task starts from their states.
     """
 
     base: Stamp = EMPTY
@@ -592,7 +593,7 @@ def load_report(data: bytes | memoryview, pickler: Pickler) -> Report:
     if data[:1] != _PLAIN_HEAD:
         found: Report = pickler.loads(data)
         return found
-    # From our own task, which runs the same Python, as Spark demands.
+    # From our own task, which runs the same Python, as the engine demands.
     values = marshal.loads(memoryview(data)[1:])  # noqa: S302
     names, loads = _find_fields(values[-1])
     state = dict(zip(names, values, strict=False))

@@ -15,11 +15,18 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from tempfile import gettempdir
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import lmdb
 import pyarrow as pa
@@ -27,10 +34,14 @@ import pyarrow as pa
 from anabranch.connectors.base import RawSource
 from anabranch.epochs.faults import reach
 from anabranch.epochs.item_files import Deliverer
-from anabranch.epochs.layout import CutPart, Unit
+from anabranch.epochs.layout import CutPart, EpochLayout, Unit
 from anabranch.epochs.pickle import Originals, PickledNames, Pickler
 from anabranch.epochs.shuffle import TaskRows
 from anabranch.epochs.task import (
+    ALONG,
+    ALONG_CHUNK,
+    ALONG_END,
+    ALONG_FILLER,
     REPORT,
     DeliverItems,
     EpochTask,
@@ -65,6 +76,8 @@ _tasks = itertools.count(1)
 
 # The work after the last operator, and behind a cut if there is one.
 LEAVING = (Exits.leave.__code__, Exits.write.__code__, UnitStates.save.__code__)
+
+Done = TypeVar("Done")
 
 
 class ThreadWatch:
@@ -357,7 +370,7 @@ def _with_samples(done: Sequence[PartDone], watch: ThreadWatch) -> list[PartDone
     return [*others, (changes, replace(last, samples=samples, passed=watch.passed))]
 
 
-# What a task reports; anything else is our fault, and Spark reports it.
+# What a task reports; anything else is our fault, and the engine reports it.
 _REPORTED = (AnabranchError, OSError, MemoryError, lmdb.Error)
 
 
@@ -385,3 +398,106 @@ def _convert_error(error: Exception) -> AnabranchError:
         lines = traceback.format_exception(error.__cause__)
         error.add_note("".join(lines))
     return error
+
+
+def run_partition(
+    runner: Runner,
+    task: EpochTask,
+    partition: int,
+    batches: Iterable[pa.RecordBatch],
+    filler: bytes = b"",
+) -> Iterator[pa.RecordBatch]:
+    """Run the task of a partition and pass on rows for later stages.
+
+    `filler` is enough to flush the engine's buffer behind a worker.
+    """
+    layout = runner.layout
+    rows = TaskRows()
+    runner.begin(task)
+    places = task.stage.places(layout, task.stage.levels)[partition]
+    if task.stage.part:
+        yield from _run_later(runner, task, places[0], batches, rows, filler=filler)
+        return
+    for batch in batches:
+        if batch.num_columns == len(rows.schema):  # not the number of a partition
+            rows.add_rows(batch)
+    for unit, channel in places:
+        if unit.number in task.cuts:
+            chunks = runner.run_first(task, (unit, channel), rows)
+            done = yield from _hand_along(task, layout, channel, chunks, filler)
+            rows.add(ALONG_END, channel, 0, done)
+        else:
+            runner.run_unit(task, (unit, channel), rows)
+    yield from rows.batches(task, layout)
+
+
+def _hand_along(
+    task: EpochTask,
+    layout: EpochLayout,
+    channel: int,
+    chunks: Generator[Chunk, None, Done],
+    filler: bytes,
+) -> Generator[pa.RecordBatch, None, Done]:
+    """Yield the rows of chunks, so that none waits in a buffer."""
+    while True:
+        try:
+            chunk = next(chunks)
+        except StopIteration as over:
+            done: Done = over.value
+            return done
+        along = TaskRows()
+        for stream, blob in chunk:
+            along.add(ALONG, channel, stream, blob)
+        yield from along.batches(task, layout)
+        end = TaskRows()
+        end.add(ALONG_CHUNK, channel, 0, b"")
+        end.add(ALONG_FILLER, channel, 0, filler)
+        yield from end.batches(task, layout)
+
+
+def _run_later(
+    runner: Runner,
+    task: EpochTask,
+    place: Place,
+    batches: Iterable[pa.RecordBatch],
+    rows: TaskRows,
+    *,
+    filler: bytes,
+) -> Iterator[pa.RecordBatch]:
+    """Run the operators behind a cut in a worker of its own."""
+    unit, channel = place
+    if len(task.cuts.get(unit.number, ())) < task.stage.part:
+        yield from batches
+        return
+    ends: list[pa.Buffer] = []
+    given = _along(batches, rows, ends.append)
+    chunks = runner.run_later(task, place, given, ends.pop, rows)
+    done = yield from _hand_along(task, runner.layout, channel, chunks, filler)
+    if done is not None:
+        rows.add(ALONG_END, channel, 0, done)
+    yield from rows.batches(task, runner.layout)
+
+
+def _along(
+    batches: Iterable[pa.RecordBatch], rows: TaskRows, end: Callable[[pa.Buffer], None]
+) -> Iterator[Chunk]:
+    """Yield the chunks for the next part, as they come; pass on other rows.
+
+    The results of the parts before come last, and are given to `end`.
+    """
+    chunk: Chunk = []
+    for batch in batches:
+        units = batch.column("unit").to_pylist()
+        channels = batch.column("channel").to_pylist()
+        entries = batch.column("entry").to_pylist()
+        for index, unit in enumerate(units):
+            payload = batch.column("payload")[index].as_buffer()
+            if unit == ALONG:
+                chunk.append((entries[index], payload))
+            elif unit == ALONG_CHUNK:
+                yield chunk
+                chunk = []
+            elif unit == ALONG_END:
+                end(payload)
+            elif unit != ALONG_FILLER:
+                rows.add(unit, channels[index], entries[index], payload)

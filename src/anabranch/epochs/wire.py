@@ -1,7 +1,7 @@
 """Batches of items sent between tasks, and the blobs that carry them.
 
 A blob is the bytes of a batch: Arrow columns if the tuple type allows it, else pickled
-items, and in both cases the positions. Rows with blobs move through Spark's shuffle
+items, and in both cases the positions. Rows with blobs move through the engine's shuffle
 untouched; only the receiving task looks inside.
 
 Positions are columns of numbers. A turn (see `positions`) is a column of bytes. On a

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.engines.spark.dataframes import intake_of
+from anabranch.epochs.intake.open_intake import open_intake
 from anabranch.errors import InputError
 from anabranch.language.drafts import build_graph
 
@@ -42,7 +42,7 @@ def test_it_goes_to_the_dead_letters(folder, on):
 def test_spark_takes_the_same_rows_and_reports_the_same(folder):
     lost: list[ab.Failure] = []
     (source,) = build_graph([ab.read_csv(folder, Number).to_list()]).sources
-    intake = intake_of(source, None, lost.append, None, scratch=folder)
+    intake = open_intake(source, None, lost.append, None, scratch=folder)
     pieces = []
     while not intake.ended:
         pieces += intake.take(10, 1, exactly=True)
@@ -51,7 +51,7 @@ def test_spark_takes_the_same_rows_and_reports_the_same(folder):
         (piece.path.rpartition("/")[2], piece.rows) for piece in pieces
     ]
     assert [str(folder / "b.csv"), str(folder / "b.csv.gz")] == [x.item for x in lost]
-    again = intake_of(source, None, lost.append, None, scratch=folder)
+    again = open_intake(source, None, lost.append, None, scratch=folder)
     again.seek(intake.position())
     assert again.ended
 

@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from anabranch.engines.spark import engine, residence, stage_plan, worker
-from anabranch.epochs import faults, task_runner
+from anabranch.epochs import epoch_run, faults, task_runner
 from anabranch.epochs import task as spec
 from anabranch.epochs.resident.hub import Hub
 from anabranch.epochs.resident.process import DRIVER, ResidentProcess
@@ -167,7 +167,7 @@ class Cluster:
         for attempt in self.attempts:
             attempt.end()
 
-    # What `Epochs` and `SparkRun` see of a session:
+    # What the Spark engine sees of a session:
 
     @property
     def sparkContext(self) -> Any:  # noqa: N802 - as Spark has it
@@ -449,7 +449,7 @@ def imitated(
         patch.setattr(residence, "_Stay", ImitatedStay)
         patch.setattr(residence, "count_slots", lambda _: RESIDENTS)
         patch.setattr(residence, "_find_free_slots", lambda _: RESIDENTS)
-        patch.setattr(engine, "local_directory", local_directory)
+        patch.setattr(epoch_run, "local_directory", local_directory)
         patch.setattr(spec, "local_directory", local_directory)
         patch.setattr(worker, "_runners", _Runners())
         patch.setattr(worker, "TaskContext", SimpleNamespace(get=_context))

@@ -11,9 +11,9 @@ import pytest
 import anabranch as ab
 from anabranch.control.goals import ControlSettings, Throughput
 from anabranch.control.throughput.tune import Controller
-from anabranch.engines.spark.control import (
+from anabranch.epochs.control import (
     REGIONS,
-    SparkActuator,
+    EpochActuator,
     count_streams,
     list_inputs,
 )
@@ -45,7 +45,7 @@ def program(items: int) -> ab.Stream:
     return stream
 
 
-class Imagining(SparkActuator):
+class Imagining(EpochActuator):
     """Watches the program, but then reports a thread that any cut would help."""
 
     def profile(self):
@@ -56,7 +56,7 @@ class Imagining(SparkActuator):
         return as_pipeline(ThreadLoad("read", 1.0, uses))
 
 
-def actuator_of(run, kind=SparkActuator) -> SparkActuator:
+def actuator_of(run, kind=EpochActuator) -> EpochActuator:
     return kind(run, run._layout, run._epoch_log)
 
 
@@ -124,9 +124,9 @@ class FakeRun:
         self.cuts = frozenset(operators)
 
 
-def unstarted(*sinks) -> SparkActuator:
+def unstarted(*sinks) -> EpochActuator:
     made = compile_sinks(*sinks)
-    return SparkActuator(FakeRun(), lay_out(made.graph, made.plan), EpochLog())
+    return EpochActuator(FakeRun(), lay_out(made.graph, made.plan), EpochLog())
 
 
 def test_cuts_are_possible_behind_the_first_operator_of_an_element():

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch.connectors.reader import FileReader
-from anabranch.engines.spark.dataframes import intake_of
+from anabranch.epochs.intake.open_intake import open_intake
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.unit.inputs import read_piece
 from anabranch.errors import InputError
@@ -89,7 +89,7 @@ def in_tables(op, on_error):
 
 def in_pieces(op, on_error, rows=7, *, exactly=False):
     pickler = Pickler(Graph((op,)))
-    intake = intake_of(op, pickler, on_error, None, scratch=Path())
+    intake = open_intake(op, pickler, on_error, None, scratch=Path())
     while not intake.ended:
         for piece in intake.take(rows, 2, exactly=exactly):
             batch = read_piece(piece, op, pickler, on_error)
@@ -393,7 +393,9 @@ def test_sources_that_take_turns_get_exactly_their_rows_past_a_link(tmp_path):
         (tmp_path / name).write_text("1\n2\n3\n")
     (tmp_path / "b").symlink_to("nowhere")
     op = Op("read", ReadFiles(str(tmp_path), "text", str), type=str)
-    intake = intake_of(op, Pickler(Graph((op,))), lambda _: None, None, scratch=Path())
+    intake = open_intake(
+        op, Pickler(Graph((op,))), lambda _: None, None, scratch=Path()
+    )
 
     taken = [sum(p.rows for p in intake.take(4, 1, exactly=True)) for _ in range(2)]
 
@@ -439,7 +441,7 @@ def test_a_place_in_the_middle_of_the_files_can_be_sought(tmp_path):
     pickler, lost = Pickler(Graph((op,))), []
 
     def opened():
-        return intake_of(op, pickler, lost.append, None, scratch=Path())
+        return open_intake(op, pickler, lost.append, None, scratch=Path())
 
     first = opened()
     numbers = []

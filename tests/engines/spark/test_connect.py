@@ -22,7 +22,7 @@ from anabranch.engines.spark.connect import (
     open_connect,
     refuse_silent_server,
 )
-from anabranch.engines.spark.dataframes import intake_of
+from anabranch.engines.spark.dataframes import open_frame
 from anabranch.engines.spark.residence import why_not_resident
 from anabranch.engines.spark.session import QUERIES
 from anabranch.engines.spark.workers import JobLabels
@@ -261,6 +261,6 @@ def test_a_streaming_dataframe_of_connect_is_refused_in_one_line(tmp_path):
     source = compile_sinks(ab.from_spark(frame, int).to_list()).graph.sources[0]
 
     with pytest.raises(EngineError, match=re.escape("foreachBatch on its server")) as w:
-        intake_of(source, None, None, None, scratch=tmp_path)
+        open_frame(source, tmp_path, None)
 
     assert "\n" not in str(w.value)

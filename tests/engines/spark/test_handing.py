@@ -10,9 +10,9 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.spark.session import filler
-from anabranch.engines.spark.worker import _along
 from anabranch.epochs.shuffle import TaskRows
 from anabranch.epochs.task import ALONG, ALONG_CHUNK, ALONG_FILLER
+from anabranch.epochs.task_runner import _along
 from anabranch.epochs.unit import handoff as handing
 from anabranch.epochs.unit.handoff import CHUNK_S, MOST_ITEMS, in_chunks
 

@@ -8,14 +8,14 @@ import pytest
 import anabranch as ab
 from anabranch.engines.spark import access, engine, residence
 from anabranch.engines.spark.access import ClassicAccess, find_hosts
-from anabranch.engines.spark.hosts import (
-    clear_hosts,
-    find_stored,
-    refuse_states_on_several_hosts,
-)
+from anabranch.engines.spark.engine import clear_hosts
 from anabranch.epochs.checkpoint.contents import Contents
 from anabranch.epochs.layout import lay_out
 from anabranch.epochs.state.restore import local_directory
+from anabranch.epochs.unit.states import (
+    find_stored,
+    refuse_states_on_several_hosts,
+)
 from anabranch.errors import EngineError, OperatorError
 from anabranch.job import compile_sinks
 from tests.engines.spark.imitation import Cluster, imitated, undisturbed

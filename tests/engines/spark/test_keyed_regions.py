@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.epochs.unit.runner import remembers_nothing
+from anabranch.epochs.unit.states import remembers_nothing
 from anabranch.graph.graph import Op
 from anabranch.operators.custom import Scan
 

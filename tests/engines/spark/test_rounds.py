@@ -10,7 +10,7 @@ import pytest
 
 import anabranch as ab
 from anabranch import job
-from anabranch.engines.spark import rounds
+from anabranch.epochs import rounds
 from anabranch.epochs.loop import Epochs
 from anabranch.errors import OperatorError
 from tests import needs

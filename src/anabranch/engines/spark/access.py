@@ -8,6 +8,8 @@ rest of the engine does not ask which one it has.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -26,7 +28,6 @@ from anabranch.engines.spark.session import (
     own_python,
     row_by_row,
 )
-from anabranch.epochs.epoch_size import read_size
 
 DRIVER = "driver"  # Spark's name for it among the executors
 
@@ -209,3 +210,18 @@ def find_hosts(spark: SparkSession) -> set[str]:
 def find_result_limit(access: SparkAccess) -> float:
     """Return the maximum result size of a Spark job in bytes."""
     return read_size(access.get_setting(RESULT_LIMIT) or "1g")
+
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def read_size(text: str) -> float:
+    """Return the bytes of a Spark size; 0 means no limit.
+
+    >>> read_size("1g") == read_size("1024MB") == 1 << 30, read_size("0")
+    (True, inf)
+    """
+    found = re.fullmatch(r"(\d+)\s*([bkmgt]?)b?", text.strip().lower())
+    if found is None or int(found[1]) == 0:
+        return math.inf
+    return int(found[1]) * _UNITS[found[2]]

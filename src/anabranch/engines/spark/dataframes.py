@@ -1,4 +1,4 @@
-"""A user's DataFrames as sources, and the intake of each source.
+"""A user's DataFrames as sources.
 
 Each micro-batch of a streaming DataFrame is an epoch: Spark's thread passes the batch
 in `foreachBatch` and waits until the epoch has been committed. The tasks of the batch
@@ -12,7 +12,7 @@ import itertools
 import queue
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,35 +22,18 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from anabranch.connectors.files.input_files import input_files
 from anabranch.connectors.files.parquet import check_schema
 from anabranch.connectors.files.values import attributes_of
-from anabranch.connectors.open import open_reader
-from anabranch.connectors.reader import damage_of
 from anabranch.connectors.storage import Location, StorePath, locate
 from anabranch.engines.spark.access import access_of
 from anabranch.engines.spark.connect import is_connect
-from anabranch.epochs.intake.connectors import intake_of_source
-from anabranch.epochs.intake.files import FileIntake, ParquetIntake
 from anabranch.epochs.intake.intake import Intake, Piece
-from anabranch.epochs.intake.items import GeneratedIntake, ListedIntake, Share
-from anabranch.epochs.intake.live import (
-    FollowIntake,
-    OfferedIntake,
-)
-from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.ship import travels
 from anabranch.epochs.unit.inputs import SpooledPiece
 from anabranch.errors import EngineError, InputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sources import (
-    FromIterable,
     FromSpark,
-    Generate,
-    Offered,
-    ReadFiles,
 )
-from anabranch.runtime.failures import OnError
 
 _SPOOLED = "partition int, path string, rows long"
 _SPOOLED_ARROW = pa.schema(
@@ -305,57 +288,13 @@ def _cut(
         before += file.rows
 
 
-def intake_of(  # noqa: PLR0911 - one return for each kind of source
-    op: Op,
-    pickler: Pickler,
-    on_error: OnError,
-    share: Share,
-    *,
-    scratch: Path,
-    checkpoint: Location | None = None,
-    here: bool = False,
-) -> Intake:
-    """Return the intake of a source; `share` broadcasts items to all hosts.
-
-    Every worker reads a generator for itself, unless it must be read `here`, once,
-    because its code has effects or depends on the outside world.
+def open_frame(op: Op, scratch: Path, checkpoint: Location | None) -> Intake:
+    """Return the intake of a DataFrame.
 
     Spooled rows go to `scratch` or, if the job has a `checkpoint`, to that.
     """
-    match op.kind:
-        case FromIterable(items=Sequence() as items):
-            return ListedIntake(op.name, items, pickler, share)
-        case Generate() if not here and travels((op.kind.factory, op.kind.born)):
-            return GeneratedIntake(op.name)
-        case FromIterable() | Generate():
-            return ListedIntake(
-                op.name, iter(open_reader(op, on_error)), pickler, share
-            )
-        case ReadFiles():
-            return _of_files(op, op.kind, on_error)
-        case Offered():
-            return OfferedIntake(op.name, op.kind, pickler)
-        case FromSpark():
-            return _of_frame(op, op.kind, scratch, checkpoint)
-    return intake_of_source(op, pickler)
-
-
-def _of_files(op: Op, kind: ReadFiles, on_error: OnError) -> Intake:
-    if kind.follow:
-        return FollowIntake(op, on_error)
-    files = input_files(kind.path, partitioned=kind.format == "parquet")
-
-    def leave_out(path: Location, why: InputError) -> None:
-        on_error(damage_of(op, path, why))
-
-    if kind.format == "parquet":
-        return ParquetIntake(op.name, kind, files, leave_out)
-    return FileIntake(op.name, kind, files, leave_out, ahead=True)
-
-
-def _of_frame(
-    op: Op, kind: FromSpark, scratch: Path, checkpoint: Location | None
-) -> Intake:
+    kind = op.kind
+    assert isinstance(kind, FromSpark)  # noqa: S101 - its caller has looked
     spooled = (checkpoint or scratch) / "spooled" / op.name
     if not kind.frame.isStreaming:
         return FrameIntake(op, spooled)

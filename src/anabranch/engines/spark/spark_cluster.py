@@ -13,12 +13,8 @@ from anabranch.engines.spark.stage_plan import Run, StagePlans
 from anabranch.engines.spark.worker import run_task
 from anabranch.engines.spark.workers import Tasks, is_loss, is_too_large
 from anabranch.epochs.cluster import StageShape
-from anabranch.epochs.commit import Committer
 from anabranch.epochs.division import Work
-from anabranch.epochs.loop import Epochs
-from anabranch.epochs.ship import pack
 from anabranch.epochs.shuffle import Row
-from anabranch.epochs.state.states import BUCKETS
 from anabranch.epochs.task import (
     DeliverItems,
     EpochAttempt,
@@ -29,21 +25,6 @@ from anabranch.epochs.task import (
     WarmUp,
     pause_collection,
 )
-
-
-def open_epochs(
-    access: SparkAccess,
-    spec: Spec,
-    degree: int,
-    committer: Committer,
-    tasks: Tasks,
-    *,
-    buckets: int = BUCKETS,
-) -> Epochs:
-    """Return the epochs of a job on Spark."""
-    shipped, names = pack(spec)
-    cluster = SparkCluster(access, spec, shipped, tasks)
-    return Epochs(cluster, spec, names, degree, committer, buckets=buckets)
 
 
 class SparkCluster:

@@ -1,4 +1,4 @@
-"""Inspects a checkpoint, without its program and without Spark."""
+"""Inspects a checkpoint, without its program and without an engine."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Authenticated connections between the processes of a job.
 
 Both ends prove that they know the job's secret before anything received is parsed. The
-secret travels with the Spark job, under whatever protection Spark gives it. After that
-a connection carries frames: some data of ours, and the bytes of any number of blobs,
-without copies.
+secret travels with the engine's job, under whatever protection the engine gives it.
+After that a connection carries frames: some data of ours, and the bytes of any number of
+blobs, without copies.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The driver tells a process what its places do in a *run*: some stages of one try of an
 epoch. The processes exchange rows at the end of each stage; a process begins a stage
 when all others have reported the end of the stages before. Rows for the driver go
-there. So an epoch needs no Spark job, and no coordination between two stages.
+there. So an epoch needs no job of the engine, and no coordination between two stages.
 
 Several runs may be in progress: a process continues the oldest one that is ready. Each
 stage of a run follows the same stage of the run before, so that every unit sees the

@@ -4,8 +4,8 @@ Python workers are not tied to partitions, so state lives in files that any work
 the host can map (LMDB). An epoch reads one version of each of its buckets and makes the
 next.
 
-Several attempts may do so for one epoch: Spark starts a second attempt of a slow task,
-repeats a stage whose output was lost, and abandons a task without waiting for its
+Several attempts may do so for one epoch: an engine starts a second attempt of a slow
+task, repeats a stage whose output was lost, and abandons a task without waiting for its
 process; the tasks of a killed driver live on for a while. Only the driver knows which
 attempt counts, and it says so later, as the version that the next epoch begins with. So
 an attempt replaces nothing. A bucket holds one version completely, its *base*, and the
@@ -390,7 +390,7 @@ class BucketStore:
         if slot is None:
             msg = (
                 f"at most {_MOST} attempts of tasks can write; {self.path} has as "
-                f"many; look for what makes Spark repeat them"
+                f"many; look for what makes the engine repeat them"
             )
             raise EngineError(msg)
         return slot

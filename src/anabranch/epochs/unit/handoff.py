@@ -1,6 +1,6 @@
 """Immediate hand-over between the parts of a cut unit.
 
-Spark buffers: a worker writes through a buffer, and the rows for the next worker are
+The engine buffers: a worker writes through a buffer, and the rows for the next worker are
 collected into large batches. Either would make the next part wait until the one before
 has ended. So each chunk is followed by a row that fills the buffer, which nobody reads,
 and at a cut, rows go in batches of one. Each is a chunk of items, so there are few.

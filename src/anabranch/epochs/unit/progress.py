@@ -1,7 +1,7 @@
 """Progress of a process's tasks in the current epoch, unit by unit.
 
 A task reports when it is done. Until then a thread of its process reports from time to
-time how many items have passed each unit (`engines/spark/workers.py`).
+time how many items have passed each unit.
 """
 
 from __future__ import annotations

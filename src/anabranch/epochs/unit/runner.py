@@ -45,7 +45,7 @@ from anabranch.epochs.unit.in_columns import (
 )
 from anabranch.epochs.unit.inputs import UnitInputs
 from anabranch.epochs.unit.progress import PROGRESS
-from anabranch.epochs.unit.states import Changes, UnitStates
+from anabranch.epochs.unit.states import Changes, UnitStates, remembers_nothing
 from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
 from anabranch.errors import EngineError, OperatorError
 from anabranch.graph.graph import Edge, Op, has_turns
@@ -814,16 +814,6 @@ class UnitRunner:
         if not self._job.spec.resilient:
             stop(failure)
         self._failures.append(_picklable(failure))
-
-
-def remembers_nothing(unit: Unit, op: Op) -> bool:
-    """Tell whether the plan treats a stateful operator as stateless.
-
-    A region divides the stream by its key. It contains an operator whose state has
-    another key only if the state makes no difference: a block of one item, or an
-    operator declared stateless.
-    """
-    return unit.replicated and not (unit.key and set(unit.key) <= set(op.keyed_by))
 
 
 def _picklable(failure: Failure) -> Failure:

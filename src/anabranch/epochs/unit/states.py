@@ -19,7 +19,7 @@ from anabranch.epochs.checkpoint.files import state_file, write_log, write_state
 from anabranch.epochs.checkpoint.record import Log, Snapshot
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.faults import reach
-from anabranch.epochs.layout import Unit
+from anabranch.epochs.layout import EpochLayout, Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.buckets import (
     EMPTY,
@@ -43,6 +43,8 @@ from anabranch.epochs.state.states import StoredStates, prefix_of
 from anabranch.epochs.state.store import NOTHING, BucketStore, Entry, OpenStates
 from anabranch.epochs.task import EpochTask
 from anabranch.errors import EngineError
+from anabranch.graph.graph import Op
+from anabranch.runtime.interpreter import kernel_of
 
 Changes: TypeAlias = dict[bytes, bytes]  # key, with its bucket -> state
 
@@ -306,3 +308,43 @@ class UnitStates:
         directory = locate(self._checkpoint) / "state" / self._unit.name
         directory.mkdir(parents=True, exist_ok=True)
         return directory / state_file(kind, task.attempt.stamp, number)
+
+
+def remembers_nothing(unit: Unit, op: Op) -> bool:
+    """Tell whether the plan treats a stateful operator as stateless.
+
+    A region divides the stream by its key. It contains an operator whose state has
+    another key only if the state makes no difference: a block of one item, or an
+    operator declared stateless.
+    """
+    return unit.replicated and not (unit.key and set(unit.key) <= set(op.keyed_by))
+
+
+def refuse_states_on_several_hosts(layout: EpochLayout, several: str | None) -> None:
+    """Refuse a stateful program without a checkpoint on several hosts.
+
+    `several` is what says that there are several, or None.
+    """
+    stateful = find_stored(layout)
+    if several is None or not stateful:
+        return
+    op = layout.graph[stateful[0]]
+    msg = (
+        f"the state of {op.name} ({op.site}) must be where its tasks run; {several}, "
+        f"and without a checkpoint states cannot move; run it with checkpoint=DIR, a "
+        f"directory that all hosts reach"
+    )
+    raise EngineError(msg)
+
+
+def find_stored(layout: EpochLayout) -> list[str]:
+    """Return the operators whose states are files on the hosts."""
+    return [
+        name
+        for unit in layout.units
+        if not unit.in_driver and unit.period == 1
+        for name in unit.operators
+        if (op := layout.graph[name]).inputs
+        and kernel_of(op).stateful
+        and not remembers_nothing(unit, op)
+    ]

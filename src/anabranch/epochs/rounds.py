@@ -13,18 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from anabranch.engines.spark.access import SparkAccess
-from anabranch.engines.spark.hosts import find_stored
-from anabranch.engines.spark.spark_cluster import open_epochs
-from anabranch.engines.spark.workers import JobLabels, Tasks
 from anabranch.epochs.checkpoint.seal import Seal
+from anabranch.epochs.cluster import Backend
 from anabranch.epochs.commit import Committer
 from anabranch.epochs.end_of_stream import EndOfStream, SharedRounds
 from anabranch.epochs.intake.intake import Piece, ShippedPiece, cut
 from anabranch.epochs.layout import lay_out
-from anabranch.epochs.loop import Epochs
+from anabranch.epochs.loop import Epochs, open_epochs
 from anabranch.epochs.outputs import EpochOutputs
 from anabranch.epochs.task import Spec
+from anabranch.epochs.unit.states import find_stored
 from anabranch.graph.graph import Graph
 from anabranch.operators.iterate import Iterate, run_rounds
 from anabranch.plan.plan import Plan
@@ -35,23 +33,21 @@ from anabranch.runtime.verify.verifier import find_verdicts
 WORTH_S = 0.5  # duration of a round above which tasks are tried: items are sent there
 
 
-class SparkRounds:
+class ResidentRounds:
     """The rounds of an `iterate` in resident tasks."""
 
     def __init__(
         self,
-        access: SparkAccess,
+        backend: Backend,
         spec: Spec,
         kind: Iterate,
         plan: Plan,
-        labels: JobLabels,
         *,
         degree: int | None,
     ) -> None:
         """Derive the body's specification from the job's."""
-        self._access = access
+        self._backend = backend
         self._kind = kind
-        self._labels = labels
         self._degree = degree
         self._outputs: list[Any] = []
         self._graph = feed_body(kind.body, [], self._outputs)
@@ -74,7 +70,7 @@ class SparkRounds:
 
     def __call__(self, items: list[Any]) -> list[Any]:
         """Run the rounds on the items of a window; return the result of the last."""
-        most = self._degree or self._access.cores
+        most = self._degree or self._backend.cores
         run = BodyRunner(self._run, most, WORTH_S, self._prepare)
         try:
             return run_rounds(self._kind, items, run)
@@ -87,11 +83,12 @@ class SparkRounds:
         """Start the workers if necessary."""
         if self._epochs is not None:
             return
-        tasks = Tasks(self._access, self.layout, Path(self._spec.scratch), self._labels)
         outputs = EpochOutputs(self._graph, stop, lambda table: table)
         committer = Committer(self._graph, stop, outputs, None)
-        degree = self._degree or self._access.cores
-        self._epochs = open_epochs(self._access, self._spec, degree, committer, tasks)
+        degree = self._degree or self._backend.cores
+        self._epochs = open_epochs(
+            self._backend, self._spec, degree, committer, in_round=True
+        )
         self._epochs.divider.exactly = self._degree is not None
         self._epochs.warm_up()
 
@@ -113,23 +110,19 @@ class SparkRounds:
 
 
 def share_rounds(
-    access: SparkAccess,
-    spec: Spec,
-    plan: Plan,
-    labels: JobLabels,
-    degree: int | None,
+    backend: Backend, spec: Spec, plan: Plan, degree: int | None
 ) -> dict[str, SharedRounds]:
     """Return how rounds run on all replicas, by the operator that holds their items.
 
     On several hosts the states of a body would have to move in the middle of a round.
     """
     found: dict[str, SharedRounds] = {}
-    several = access.why_not_one_host() is not None
+    several = backend.why_not_one_host() is not None
     for body in plan.bodies:
         kind = spec.layout.graph[body.operator].kind
         assert isinstance(kind, Iterate)  # noqa: S101 - the plan was checked
         if degree != 1 and not spec.layout.unit_of[body.operator].in_driver:
-            rounds = SparkRounds(access, spec, kind, body.plan, labels, degree=degree)
+            rounds = ResidentRounds(backend, spec, kind, body.plan, degree=degree)
             if not (several and find_stored(rounds.layout)):
                 holder = body.operator
                 if kind.gathered:

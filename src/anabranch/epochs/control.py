@@ -1,4 +1,4 @@
-"""The controllers' view of a program on Spark, and its controls.
+"""The controllers' view of a program that runs in epochs, and its controls.
 
 The levels of a program run one after the other, so threads compete for cores only
 within their level. The controller sees the longest level, with its share of the epoch.
@@ -83,7 +83,7 @@ class Adjustable(Protocol):
         """Cut elements before these operators, from the next epoch on."""
 
 
-class SparkActuator:
+class EpochActuator:
     """Observes and changes one program; used by one thread, its controller."""
 
     def __init__(self, run: Adjustable, layout: EpochLayout, log: EpochLog) -> None:
@@ -248,7 +248,7 @@ class SparkActuator:
     def _first_warm(self) -> Seen | None:
         """Return the first epoch that is not faster than the one before it.
 
-        Java's warm-up in the first epochs would look like the gain of a change.
+        The engine's warm-up in the first epochs would look like the gain of a change.
         """
         one = self._next_full()
         for _ in range(WARM_UP):
@@ -342,7 +342,7 @@ def list_inputs(
 LOOK_S = 0.02
 
 
-class SparkLatencyActuator:
+class EpochLatencyActuator:
     """Observes one program and changes its epochs; used by one thread.
 
     A program begins with one replica.
