@@ -147,7 +147,8 @@ class ClassicAccess:
         return f"this cluster has {len(hosts)} hosts ({', '.join(sorted(hosts)[:3])})"
 
     def get_setting(self, name: str) -> str | None:
-        value: str | None = self.context.getConf().get(name)
+        conf = self.context._conf  # noqa: SLF001 - `getConf` copies all of it, one by one
+        value: str | None = conf.get(name)
         return value
 
     def set_property(self, name: str, value: str) -> bool:
