@@ -1,10 +1,12 @@
 """The process that workers are forked from."""
 
+import platform
 import subprocess
 import sys
 
 import pytest
 
+from anabranch.engines.spark import daemon
 from anabranch.engines.spark.daemon import prefer_installed_pyspark
 
 
@@ -68,3 +70,32 @@ def test_a_worker_ends_without_a_word_where_spark_is_gone(arguments, printed, co
     )
 
     assert (printed, "", code) == (ended.stdout, ended.stderr, ended.returncode)
+
+
+FAULTS = """
+import resource, runpy, sys
+
+daemon = runpy.run_path(sys.argv[1])
+daemon["keep_freed_memory"]()
+
+def use():
+    blocks = [b"x" * (1 << 24) for _ in range(4)]
+
+use()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    use()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
+def test_freed_memory_is_used_again_without_faults():
+    found = subprocess.run(
+        [sys.executable, "-c", FAULTS, daemon.__file__],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    assert int(found.stdout) < 1000  # of 163,840 pages

@@ -7,6 +7,8 @@ gets them for free.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import importlib
 import os
@@ -19,6 +21,10 @@ from typing import TypeAlias
 # Imported by name, once it is known from where.
 DAEMON = "pyspark.daemon"
 WORKER = "pyspark.worker"
+# Parameters of `mallopt` in glibc's malloc.h; other libraries ignore them.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_MAPPED_BYTES = 1 << 25  # of an array that is mapped by itself still
+_KEPT_BYTES = 1 << 27  # at the end of the heap
 NEEDED = (
     WORKER,
     "pyspark.sql.pandas.serializers",
@@ -62,8 +68,21 @@ def end_quietly(serve: Serve) -> Serve:
     return run
 
 
+def keep_freed_memory() -> None:
+    """Have `malloc` keep the memory of freed arrays, where it is glibc's.
+
+    Otherwise each large array of a batch is mapped and unmapped by itself, and the
+    kernel clears its pages once more: a fifth of the time of a task in columns.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
+        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
 def main() -> None:
     """Load what tasks need, then run Spark's own daemon."""
+    keep_freed_memory()
     prefer_installed_pyspark()
     for module in NEEDED:
         importlib.import_module(module)
