@@ -7,6 +7,7 @@ is called, in the order in which they are first called.
 
 from __future__ import annotations
 
+import gc
 import re
 import shutil
 import sys
@@ -92,6 +93,7 @@ def trace(run: Callable[[], object]) -> list[str]:
         if event == "call" and file.startswith(prefix):
             passed.setdefault(file.removeprefix(prefix))
 
+    gc.collect()  # what earlier tests have left ends now, not within the trace
     threading.setprofile(note)
     sys.setprofile(note)
     try:

@@ -244,9 +244,10 @@ class Sink:
     """The base class of sinks. A sink defines `write`; everything else is optional.
 
     Use it as `stream.write(MySink(...))`. It receives the items in order, one epoch at
-    a time, in one process. For each epoch that has items the engine calls `write(items)`, `prepare(epoch)` and `commit(epoch)`. If `write` or
-    `prepare` fails, it calls `abort(epoch)`, and the job stops. Other sinks still get
-    the items that came before the failure.
+    a time, in one process. For each epoch that has items the engine calls
+    `write(items)`, `prepare(epoch)` and `commit(epoch)`. If `write` or `prepare` fails,
+    it calls `abort(epoch)`, and the job stops. Other sinks still get the items that came
+    before the failure.
 
     **Exactly once.** Epoch numbers increase. A job on Spark with a checkpoint that was
     killed may deliver its last epoch again: the same items under the same number. A
@@ -266,6 +267,11 @@ class Sink:
     deliver an epoch again, and two may do so at the same time: rows and number of an
     epoch must be stored in one transaction, or under a name that contains the number.
 
+    **Tables.** With `takes_tables`, the items that `write` gets may have an attribute
+    `table`: they are then an Arrow table, with a column for each attribute, and become
+    objects only if the sink looks at them one by one. Workers on Spark give tables to a
+    sink whose items have a type of plain columns.
+
     >>> import anabranch as ab
     >>> class Printer(ab.Sink):
     ...     def write(self, items):
@@ -279,6 +285,7 @@ class Sink:
     label: ClassVar[str] = "write"  # the name of its operator, if the user gives none
     in_workers: bool = False  # whether Spark may call it in a worker
     ordered: bool = True  # whether it needs the items in order
+    takes_tables: bool = False  # whether `write` may be given a table
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
         """Refuse to make an instance of a class that lacks a method."""
@@ -314,10 +321,6 @@ class Sink:
 
     def close(self) -> None:
         """Release connections; nothing is written any more."""
-
-
-class ColumnSink(Sink):
-    """A sink whose `write` may be given `TableItems`: a table instead of objects."""
 
 
 def advise_instance(given: Any, base: type) -> str:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from anabranch.connectors.base import ColumnSink, Malformed
+from anabranch.connectors.base import Malformed
 from anabranch.errors import EngineError, OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import Committing, WriteSink
@@ -106,7 +106,7 @@ class ConnectorSink(External):
         self._call("close", self._sink.close)
 
     def _write(self, items: Sequence[Any]) -> list[Malformed]:
-        if not isinstance(self._sink, ColumnSink):
+        if not getattr(self._sink, "takes_tables", False):
             items = list(items)
         found = self._call("write", lambda: list(self._sink.write(items) or ()))
         strange = next((one for one in found if not isinstance(one, Malformed)), None)

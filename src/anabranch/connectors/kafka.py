@@ -25,10 +25,10 @@ import pyarrow as pa
 
 from anabranch.connectors.avro import AvroDecoder, AvroEncoder
 from anabranch.connectors.base import (
-    ColumnSink,
     Malformed,
     RawRows,
     RawSource,
+    Sink,
     require,
 )
 from anabranch.connectors.files.arrow_items import Form, form_of, values_of
@@ -37,7 +37,6 @@ from anabranch.connectors.lines import LineEncoder, decoder_of
 from anabranch.errors import FencedError, InputError, OutputError
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.sources import KafkaMessage, ValueFormat
-from anabranch.runtime.batch import TableItems
 
 _ASK_S = 2.0  # timeout of one request to the broker
 _POLL_S = 0.2
@@ -405,7 +404,7 @@ def _place_of(key: Any) -> dict[str, Any]:
 
 
 @dataclass(eq=False)
-class KafkaSink(ColumnSink):
+class KafkaSink(Sink):
     """A topic that grows epoch by epoch."""
 
     servers: str
@@ -420,6 +419,7 @@ class KafkaSink(ColumnSink):
 
     label: ClassVar[str] = "to_kafka"
     in_workers = True
+    takes_tables = True
 
     def __post_init__(self) -> None:
         self._kafka: Any = None
@@ -480,7 +480,8 @@ class KafkaSink(ColumnSink):
 
     def write(self, items: Sequence[Any]) -> list[Malformed]:
         refused: list[Malformed] = []
-        held = self._read_table(items.table) if isinstance(items, TableItems) else None
+        table = getattr(items, "table", None)
+        held = None if table is None else self._read_table(table)
         if held is None:
             held, refused = self._make_messages(items)
         self._held = held

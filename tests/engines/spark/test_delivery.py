@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 import threading
+from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from pyarrow import feather
 
 import anabranch as ab
 from anabranch.epochs.epoch_stages import EpochStages
@@ -259,6 +262,67 @@ def test_items_before_a_failure_are_delivered(tmp_path, cluster_of):
         ab.run(halves.write(sink), epoch_items=EPOCH_ITEMS, degree=2)
 
     assert [1 // (n - 8) for n in range(8)] == sink.rows()
+
+
+@dataclass
+class Chunks(ab.Sink):
+    """One Arrow file for each epoch that came as a table, one of lines for another."""
+
+    directory: str
+    in_workers = takes_tables = True
+
+    def write(self, items):
+        self.items = items
+
+    def commit(self, epoch):
+        path = Path(self.directory) / f"{epoch:05}"
+        table = getattr(self.items, "table", None)
+        if table is None:
+            path.with_suffix(".txt").write_text("".join(f"{i}\n" for i in self.items))
+        else:
+            feather.write_feather(table, str(path.with_suffix(".arrow")))
+
+    def rows(self):
+        files = sorted(Path(self.directory).glob("*.arrow"))
+        tables = [feather.read_table(file).to_pylist() for file in files]
+        return [list(row.values()) for table in tables for row in table]
+
+
+def test_a_sink_of_ones_own_takes_the_items_of_an_epoch_as_a_table(
+    tmp_path, cluster_of, in_driver
+):
+    cluster_of(undisturbed)
+    sink = Chunks(str(tmp_path))
+
+    run(sink)
+
+    assert sums() == sink.rows()
+    assert [{}] * 4 == in_driver
+    assert [] == list(tmp_path.glob("*.txt"))
+
+
+def test_items_that_are_no_rows_come_one_by_one_to_a_sink_that_takes_tables(
+    tmp_path, cluster_of
+):
+    cluster_of(undisturbed)
+    bags = ab.from_iterable(ITEMS, Item).map(lambda item: Bag(item.key, {item.n: ()}))
+
+    ab.run(bags.write(Chunks(str(tmp_path))), epoch_items=EPOCH_ITEMS, degree=2)
+
+    lines = [file.read_text() for file in sorted(tmp_path.glob("*.txt"))]
+    assert "".join(f"{Bag(i.key, {i.n: ()})}\n" for i in ITEMS) == "".join(lines)
+    assert [] == list(tmp_path.glob("*.arrow"))
+
+
+def test_a_sink_that_does_not_take_tables_gets_a_list(tmp_path, cluster_of):
+    cluster_of(undisturbed)
+    sink = Chunks(str(tmp_path))
+    sink.takes_tables = False
+
+    run(sink)
+
+    assert [] == sink.rows()
+    assert 4 == len(list(tmp_path.glob("*.txt")))
 
 
 class Fenced(Files):
