@@ -177,7 +177,7 @@ class Cluster:
             defaultParallelism=2,
             uiWebUrl=None,
             broadcast=lambda value: SimpleNamespace(value=value, destroy=lambda: None),
-            getConf=dict,
+            _conf={},
             addJobTag=lambda _: None,
             setLocalProperty=self.properties.__setitem__,
             cancelJobsWithTag=lambda _: None,
