@@ -6,6 +6,9 @@ import glob
 import gzip
 import io
 import itertools
+import os
+import subprocess
+import sys
 import time
 from typing import NamedTuple
 
@@ -24,7 +27,7 @@ from anabranch.connectors.storage import (
     why_no_store,
 )
 from anabranch.epochs import faults
-from anabranch.errors import InputError, OperatorError, OutputError
+from anabranch.errors import CheckpointError, InputError, OperatorError, OutputError
 from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
@@ -153,7 +156,16 @@ def test_what_is_not_there_is_told(store):
         items_of(ab.read_csv(store("no.csv"), Trade), "sequential")
 
 
-KNOWN = ["in/x.csv", "s3://b/x", "S3A://b/x", "gs://b/x", "hdfs:///x", "memory://x/y"]
+KNOWN = [
+    "in/x.csv",
+    "s3://b/x",
+    "S3A://b/x",
+    "gs://b/x",
+    "hdfs:///x",
+    "memory://x/y",
+    "abfs://trades@desk/x",
+    "s3://b/y?ar=2026/*.csv",
+]
 UNKNOWN = {
     "s4://b/x": "scheme s4, which is not known",
     "s3:/b/x": "two slashes",
@@ -161,6 +173,10 @@ UNKNOWN = {
     "s3://": "names no file",
     " s3://b/x": "space",
     "s3://b//x": "empty step",
+    "s3://b/x?regoin=eu-west-1": "the option 'regoin', which no store takes",
+    "gs://b/x?scheme=http&token=9": "the option 'token'",
+    "abfs://trades/x": "names no account",
+    "abfss://trades@/x": "names no account",
 }
 
 
@@ -383,6 +399,64 @@ def test_an_emulator_of_azure_is_named_by_the_url(monkeypatch):
     }
     assert AzureFileSystem("desk", account_key="a2V5", **there) == store
     assert "trades/day.csv" == key
+
+
+_OPEN = """
+import sys
+from anabranch.connectors.storage import locate
+try:
+    locate(sys.argv[1]).read_bytes()
+except OSError as error:
+    print(error)
+"""
+
+
+@pytest.mark.long
+def test_azure_without_a_login_is_an_error_and_no_abort():
+    """Arrow would end the process, so another one tries it."""
+    url = "abfss://trades@desk.dfs.core.windows.net/day.csv"
+    known = {k: v for k, v in os.environ.items() if not k.startswith("AZURE")}
+
+    done = subprocess.run(
+        [sys.executable, "-c", _OPEN, url],
+        env={**known, "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, True) == (done.returncode, "desk.blob" in done.stdout), done
+
+
+def test_a_store_that_fails_as_it_is_opened_is_told_in_one_line(monkeypatch):
+    def fail(host, options):
+        msg = f"no way to {host}\ndetails\nand more"
+        raise pa.ArrowInvalid(msg)
+
+    monkeypatch.setitem(storage._ARROW, "hdfs", fail)
+
+    with pytest.raises(InputError, match=r"no way to nowhere; HDFS needs") as told:
+        items_of(ab.read_text("hdfs://nowhere/day.txt"), "sequential")
+
+    assert "\n" not in str(told.value)
+    assert "check the bucket, the credentials and the network" in str(told.value)
+
+
+def test_a_store_that_does_not_answer_is_asked_once_for_a_checkpoint(monkeypatch):
+    asked = []
+
+    def fail(host, options):
+        asked.append(host)
+        msg = "no answer"
+        raise OSError(msg)
+
+    monkeypatch.setitem(storage._ARROW, "gs", fail)
+    out = ab.from_iterable([1], int).to_list()
+
+    with pytest.raises(CheckpointError, match="gs://jobs/vwap: no answer; check the"):
+        ab.run(out, on="spark", checkpoint="gs://jobs/vwap")
+
+    assert ["jobs"] == asked
 
 
 def test_options_of_a_store_are_no_part_of_a_name():

@@ -44,11 +44,18 @@ import pyarrow.fs as arrow_fs
 
 from anabranch.connectors.base import require
 from anabranch.errors import EngineError, InputError
-from anabranch.graph.paths import split_options, split_url
+from anabranch.graph.paths import (
+    OPTIONS,
+    find_unknown_option,
+    split_options,
+    split_url,
+)
 
 _ENDPOINT = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGION = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _AZURE_KEY = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY")
+_LIMIT_S = 30  # in which a request is tried again
+_PATIENCE = {"retry_config": {"retry_timeout": dt.timedelta(seconds=_LIMIT_S)}}
 _COPY_BYTES = 1 << 20
 _COPIES = 16  # requests at a time
 _AHEAD_BYTES = (1 << 17, 1 << 23)  # fetched at least: at first, and in the end
@@ -414,6 +421,25 @@ class _Client:
                 self._obstore.delete(self._store, [one["path"] for one in found])
 
 
+def describe_failure(path: Location, error: OSError) -> str:
+    """Return what the system or the store says about a failure.
+
+    >>> describe_failure(Path("in.csv"), OSError(13, ""))
+    'Permission denied'
+    """
+    if error.errno is None:
+        return str(error)
+    told = isinstance(path, StorePath) and error.strerror
+    return told or os.strerror(error.errno)
+
+
+def advise_on_place(path: Location, otherwise: str) -> str:
+    """Return what to do about a failure there; for a local path, `otherwise`."""
+    if isinstance(path, StorePath):
+        return "check the bucket, the credentials and the network (every worker needs them)"
+    return otherwise
+
+
 def _status_of(meta: Mapping[str, Any]) -> Status:
     """Return the size and time that a store tells of an object."""
     since = meta["last_modified"] - _EPOCH
@@ -639,6 +665,16 @@ def why_no_store(path: str) -> str | None:
         why = _why_unknown(path, scheme)
     elif "//" in split_options(path)[0].strip("/").split("://", 1)[1]:
         why = f"{path!r} has an empty step between two slashes"
+    elif (option := find_unknown_option(path)) is not None:
+        why = (
+            f"{path!r} has the option {option!r}, which no store takes (known are "
+            f"{', '.join(OPTIONS)})"
+        )
+    elif scheme.startswith("abfs") and not _name_account(rest.partition("/")[0]):
+        why = (
+            f"{path!r} names no account, as in "
+            f"{scheme}://container@account.dfs.core.windows.net/path"
+        )
     return why
 
 
@@ -678,7 +714,16 @@ def _why_unknown(path: str, scheme: str) -> str | None:
 def _find_store(root: str, options: str, _process: int) -> Any:
     """Return the file system of a store; a forked process makes its own."""
     scheme, host = root.split("://", 1)
-    return _ARROW[scheme](host, dict(parse_qsl(options)))
+    try:
+        return _ARROW[scheme](host, dict(parse_qsl(options)))
+    except (OSError, pa.ArrowException) as error:
+        msg = str(error).partition("\n")[0]
+        if scheme in _HADOOP:
+            msg = (
+                f"{msg}; HDFS needs JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop "
+                f"classpath --glob)"
+            )
+        raise OSError(msg) from error
 
 
 @lru_cache(maxsize=256)
@@ -730,7 +775,7 @@ def _find_place(url: str, options: str) -> tuple[Any, str]:
     host, _, key = rest.partition("/")
     store = _find_store(f"{scheme}://{host}", options, os.getpid())
     match scheme:
-        case "hdfs" | "viewfs":
+        case _ if scheme in _HADOOP:
             return store, f"/{key}"
         case "abfs" | "abfss":
             return store, f"{host.partition('@')[0]}/{key}".rstrip("/")
@@ -774,7 +819,7 @@ def _decide_in_s3(stores: Any, bucket: str, options: Mapping[str, str]) -> Any:
     elif _has_profile() or (_has_config() and _is_installed("boto3")):
         login = require("obstore.auth.boto3", _OBSTORE)
         given["credential_provider"] = login.Boto3CredentialProvider()
-    return stores.S3Store(bucket, region=region or "us-east-1", **given)
+    return stores.S3Store(bucket, region=region or "us-east-1", **_PATIENCE, **given)
 
 
 def _has_profile() -> bool:
@@ -804,7 +849,7 @@ def _decide_in_gs(stores: Any, bucket: str, options: Mapping[str, str]) -> Any:
         base_url = {"gcs_base_url": given.pop("base_url")} if given else {}
         login = {**nobody, **base_url, "disable_oauth": True}
         given["service_account_key"] = json.dumps(login)
-    return stores.GCSStore(bucket, **given)
+    return stores.GCSStore(bucket, **_PATIENCE, **given)
 
 
 def _decide_in_azure(stores: Any, host: str, options: Mapping[str, str]) -> Any:
@@ -816,7 +861,8 @@ def _decide_in_azure(stores: Any, host: str, options: Mapping[str, str]) -> Any:
         )
     if (key := _first_set(_AZURE_KEY)) is not None:
         given["account_key"] = key
-    return stores.AzureStore(host.partition("@")[0], account_name=name, **given)
+    container = host.partition("@")[0]
+    return stores.AzureStore(container, account_name=name, **_PATIENCE, **given)
 
 
 def _say_endpoint(
@@ -837,7 +883,7 @@ def _open_hdfs(host: str, options: Mapping[str, str]) -> Any:
 
 def _open_gs(bucket: str, options: Mapping[str, str]) -> Any:
     # Arrow's own limit is 15 minutes, even for a host without any network.
-    given = {"retry_limit_seconds": "30", **options}
+    given = {"retry_limit_seconds": str(_LIMIT_S), **options}
     anonymous = given.pop("anonymous", "").lower() == "true"
     return _open_by_url("gs")(f"anonymous@{bucket}" if anonymous else bucket, given)
 
@@ -846,8 +892,17 @@ def _open_azure(scheme: str) -> Callable[[str, Mapping[str, str]], Any]:
     """Return what opens a container; Arrow's URL takes no key, and no emulator."""
 
     def open_store(host: str, options: Mapping[str, str]) -> Any:
-        key, endpoint = _first_set(_AZURE_KEY), options.get("endpoint_override")
-        if key is None and endpoint is None:
+        key = _first_set(_AZURE_KEY)
+        store = open_with(key, host, options)
+        if key is None:
+            # If there is no login at all, Arrow ends the process when it opens a file
+            # or asks for a container, but not when it looks for what may be in one.
+            store.get_file_info(f"{host.partition('@')[0]}/_")
+        return store
+
+    def open_with(key: str | None, host: str, options: Mapping[str, str]) -> Any:
+        endpoint = options.get("endpoint_override")
+        if key is None and endpoint is None and "." in host:
             return _open_by_url(scheme)(host, options)
         given: dict[str, Any] = {}
         if endpoint is not None:
@@ -877,6 +932,7 @@ def _open_by_url(scheme: str) -> Callable[[str, Mapping[str, str]], Any]:
     return open_store
 
 
+_HADOOP = ("hdfs", "viewfs")
 # Stores whose directories Arrow does not list, unless an object stands for them.
 _UNLISTED = ("gs://",)
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}

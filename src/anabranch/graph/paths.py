@@ -21,11 +21,18 @@ _STORAGE = re.compile(
     r"s3[an]?|sftp|ssh|viewfs|wasbs?|webhdfs):",
     re.IGNORECASE,
 )
-_OPTION = (
-    r"(?:region|endpoint_override|scheme|anonymous|user|replication|"
-    r"retry_limit_seconds)=[^?*\[\]&=]*"
+OPTIONS = (
+    "anonymous",
+    "endpoint_override",
+    "region",
+    "replication",
+    "retry_limit_seconds",
+    "scheme",
+    "user",
 )
-_OPTIONS = re.compile(rf"\?({_OPTION}(?:&{_OPTION})*)$")  # others are part of a name
+_OPTION = rf"(?:{'|'.join(OPTIONS)})=[^?*\[\]&=]*"
+_OPTIONS = re.compile(rf"\?({_OPTION}(?:&{_OPTION})*)$")
+_LIKE_OPTIONS = re.compile(r"\?(\w+=[^?*\[\]&=/]*(?:&\w+=[^?*\[\]&=/]*)*)$")
 _HERE = ("", "localhost")  # the hosts of a file: URL that mean this machine
 
 
@@ -70,6 +77,21 @@ def split_options(path: str) -> tuple[str, str]:
     """
     found = _OPTIONS.search(path) if split_url(path) is not None else None
     return (path, "") if found is None else (path[: found.start()], found[1])
+
+
+def find_unknown_option(path: str) -> str | None:
+    """Return an option of a URL that no store takes, or None.
+
+    >>> find_unknown_option("s3://b/out.csv?regoin=eu-west-1")
+    'regoin'
+    >>> find_unknown_option("s3://b/out.csv?region=eu-west-1") is None
+    True
+    """
+    found = _LIKE_OPTIONS.search(path)
+    if found is None or split_options(path)[1]:
+        return None
+    names = (one.partition("=")[0] for one in found[1].split("&"))
+    return next((name for name in names if name not in OPTIONS), None)
 
 
 def is_store_url(path: Any) -> bool:

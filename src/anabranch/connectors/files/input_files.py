@@ -34,6 +34,8 @@ from anabranch.connectors.files.splits import RowFormat, pieces
 from anabranch.connectors.storage import (
     Location,
     StorePath,
+    advise_on_place,
+    describe_failure,
     find_matching,
     is_pattern,
     locate,
@@ -218,12 +220,12 @@ def input_error(path: Location, error: OSError) -> InputError:
     >>> str(input_error(Path("in.csv"), OSError(13, ""))).partition("; check")[0]
     'in.csv must be readable; Permission denied'
     """
-    why = str(error) if error.errno is None else os.strerror(error.errno)
-    advice = advise(
-        why,
+    why = describe_failure(path, error)
+    local = (
         "check the path and its permissions (on a cluster every worker must see the "
-        "file there)",
+        "file there)"
     )
+    advice = advise(why, advise_on_place(path, local))
     return InputError(f"{path} must be readable; {why}; {advice}")
 
 

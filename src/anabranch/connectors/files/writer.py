@@ -7,7 +7,6 @@ and renamed when the run has succeeded. An existing output is never overwritten.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shutil
 import tempfile
@@ -45,7 +44,14 @@ from anabranch.connectors.files.parquet import (
     refuse_misfit,
     table_of_values,
 )
-from anabranch.connectors.storage import Location, Status, StorePath, locate
+from anabranch.connectors.storage import (
+    Location,
+    Status,
+    StorePath,
+    advise_on_place,
+    describe_failure,
+    locate,
+)
 from anabranch.errors import OutputError, advise
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteFiles
@@ -89,13 +95,14 @@ def output_error(path: Location, error: OSError) -> OutputError:
     'out.csv must be writable; No space left on device'
     """
     why = _reason(path, error)
-    advice = advise(why, "check the path, its permissions and the space on the disk")
+    local = "check the path, its permissions and the space on the disk"
+    advice = advise(why, advise_on_place(path, local))
     return OutputError(f"{path} must be writable; {why}; {advice}")
 
 
 def _reason(path: Location, error: OSError) -> str:
     """Return the system's message, and the directory it concerns."""
-    why = str(error) if error.errno is None else os.strerror(error.errno)
+    why = describe_failure(path, error)
     named = isinstance(path, Path) and isinstance(error.filename, str)
     above = named and Path(error.filename) in path.parents  # type: ignore[union-attr]
     return f"{why}: {error.filename}" if above else why

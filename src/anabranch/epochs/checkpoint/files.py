@@ -26,6 +26,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from anabranch.connectors.storage import Location, StorePath
+from anabranch.epochs.checkpoint.region_kind import describe_unreachable
 from anabranch.epochs.checkpoint.seal import Seal, describe_damage
 from anabranch.epochs.state.buckets import (
     Stamp,
@@ -98,12 +99,7 @@ def checkpoint_errors(path: Location) -> Iterator[None]:
         yield
     except OSError as error:
         if isinstance(path, StorePath):
-            msg = (
-                f"a checkpoint must be in a store that can be written; {path}: "
-                f"{error.strerror or error}; check the bucket, the credentials and the "
-                f"network (every worker needs them)"
-            )
-            raise CheckpointError(msg) from error
+            raise describe_unreachable(path, error) from error
         advice = advise(
             error,
             "check the path, its permissions and the space on the disk (on a cluster "

@@ -14,7 +14,13 @@ import json
 import os
 from typing import Any
 
-from anabranch.connectors.storage import locate
+from anabranch.connectors.storage import (
+    StorePath,
+    advise_on_place,
+    describe_failure,
+    locate,
+)
+from anabranch.errors import CheckpointError
 
 CHAINS, GRAPHS = "chains", "graphs"
 
@@ -22,7 +28,8 @@ CHAINS, GRAPHS = "chains", "graphs"
 def has_chains(directory: str | os.PathLike[str]) -> bool:
     """Tell whether an existing checkpoint was made with chains as regions.
 
-    One that cannot be read is refused with its reasons when it is opened.
+    One that cannot be read is refused with its reasons when it is opened; a store that
+    does not answer, at once: to ask it again takes as long.
     """
     try:
         return bool(_read_program(directory).get("regions", CHAINS) == CHAINS)
@@ -41,5 +48,19 @@ def find_whole_rounds(directory: str | os.PathLike[str]) -> frozenset[str]:
 
 def _read_program(directory: str | os.PathLike[str]) -> dict[str, Any]:
     path = locate(os.fspath(directory)) / "program.json"
-    program: dict[str, Any] = json.loads(path.read_bytes())["program"]
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        if isinstance(path, StorePath) and not isinstance(error, FileNotFoundError):
+            raise describe_unreachable(path.parent, error) from error
+        raise
+    program: dict[str, Any] = json.loads(data)["program"]
     return program
+
+
+def describe_unreachable(path: StorePath, error: OSError) -> CheckpointError:
+    """Return the error for a store that does not answer, or rejects its user."""
+    return CheckpointError(
+        f"a checkpoint must be in a store that can be written; {path}: "
+        f"{describe_failure(path, error)}; {advise_on_place(path, '')}"
+    )
