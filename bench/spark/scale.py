@@ -215,7 +215,7 @@ def imitate_spark(cores: int) -> ClassicAccess:
         master="local[2]",
         defaultParallelism=cores,
         broadcast=lambda value: SimpleNamespace(value=value),
-        getConf=dict,
+        _conf={},
         setLocalProperty=lambda *_: None,
     )
     access = ClassicAccess(SimpleNamespace(sparkContext=context))

@@ -197,7 +197,7 @@ def lay_out_program(sink):
 
 
 def cluster(master, **settings):
-    context = SimpleNamespace(master=master, getConf=lambda: settings)
+    context = SimpleNamespace(master=master, _conf=settings)
     return ClassicAccess(SimpleNamespace(sparkContext=context))
 
 
