@@ -21,7 +21,7 @@ SHARED_STEMS = {
     # a family of operators and the checks of its programs
     *("files", "rates", "windows"),
     # the same part of several engines, or of an engine and what steers it
-    *("control", "engine", "layout", "live", "sinks", "state", "states"),
+    *("control", "engine", "layout", "live", "sinks", "states"),
     # one concept where it is written or planned, and where it runs
     *("program", "sources", "values"),
 }

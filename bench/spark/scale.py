@@ -39,8 +39,8 @@ import pyarrow as pa
 import anabranch as ab
 from anabranch.engines.spark import residence
 from anabranch.engines.spark.access import ClassicAccess
+from anabranch.engines.spark.engine import SparkCluster
 from anabranch.engines.spark.session import open_session
-from anabranch.engines.spark.spark_cluster import SparkCluster
 from anabranch.engines.spark.stage_plan import StagePlans
 from anabranch.epochs.checkpoint.directory import Checkpoint
 from anabranch.epochs.checkpoint.files import state_file

@@ -27,7 +27,7 @@ from anabranch.epochs.cluster import Backend
 from anabranch.epochs.commit import Committer, find_reached
 from anabranch.epochs.control import EpochActuator, EpochLatencyActuator
 from anabranch.epochs.division import OF_JOBS, StageCosts
-from anabranch.epochs.end_of_stream import EndOfStream, SharedRounds
+from anabranch.epochs.end_of_stream import EndOfStream, SharedRounds, share_rounds
 from anabranch.epochs.epoch_size import Admission, ResultLimit
 from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.intake import THREAD, Intake, Taken, Taking
@@ -36,14 +36,13 @@ from anabranch.epochs.layout import lay_out, why_not_cut
 from anabranch.epochs.log import (
     Arrivals,
     EpochLog,
+    OperatorMeasures,
     births_in,
     tasks_of,
 )
 from anabranch.epochs.loop import Epochs, open_epochs
-from anabranch.epochs.measures import OperatorMeasures
 from anabranch.epochs.modules import send_importing_by_value
 from anabranch.epochs.outputs import Deliveries, EpochOutputs
-from anabranch.epochs.rounds import share_rounds
 from anabranch.epochs.state.restore import local_directory
 from anabranch.epochs.state.states import BUCKETS
 from anabranch.epochs.task import ExternalSinks, Spec

@@ -1,7 +1,8 @@
 """Runs the stages of one try of an epoch, on the cluster or in the driver's process.
 
 Most units run in tasks of the cluster. A unit whose effects must be seen in this process
-runs here. Both exchange rows of the same form, and end with a report of each task.
+runs here. Both exchange rows of the same form, and end with a report of each task. Tasks
+also deliver the items of committed epochs to external sinks.
 """
 
 from __future__ import annotations
@@ -18,23 +19,29 @@ import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import form_of
 from anabranch.epochs.cluster import TRIES, Cluster, StageShape
+from anabranch.epochs.commit import FilesOfSinks
 from anabranch.epochs.division import Division, Work
+from anabranch.epochs.item_files import Delivered
 from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.shuffle import Row, TaskRows
+from anabranch.epochs.state.buckets import Stamp
 from anabranch.epochs.task import (
     REPORT,
     TO_DRIVER,
+    DeliverItems,
+    EpochAttempt,
     EpochTask,
     FinishOperators,
     Report,
     Share,
     Shares,
+    TaskStage,
     load_report,
     pause_collection,
 )
 from anabranch.epochs.task_runner import Runner
 from anabranch.epochs.wire import decode, end_to_end, in_order
-from anabranch.errors import AnabranchError, EngineError
+from anabranch.errors import AnabranchError, EngineError, FencedError
 from anabranch.operators.sinks import is_unordered
 
 NONE = range(0)  # levels of the stage behind the last
@@ -232,3 +239,68 @@ def _hand_out(shares: Shares, rows: Sequence[Row]) -> dict[tuple[int, int], Shar
 def _at(task: EpochTask, levels: range) -> EpochTask:
     """Return a task as units on other levels get it."""
     return replace(task, stage=replace(task.stage, levels=levels))
+
+
+class DeliveryTasks:
+    """Delivers epoch by epoch, while later epochs run.
+
+    If a process is lost, or another one has taken over a sink, a delivery is tried
+    again, unless another run has the checkpoint: the sinks know which epochs they have.
+    """
+
+    def __init__(
+        self,
+        stages: EpochStages,
+        refuse_other_run: Callable[[], None],
+        next_turn: Callable[[], int],
+        find_oldest_run: Callable[[], int | None],
+    ) -> None:
+        self._stages = stages
+        self._refuse_other_run = refuse_other_run
+        self._next_turn = next_turn
+        self._find_oldest_run = find_oldest_run
+        self._last: dict[str, int] = {}  # epoch by sink
+        self._done: tuple[str, ...] = ()  # files that the next delivery removes
+
+    def deliver(self, stamp: Stamp, files: FilesOfSinks) -> dict[str, Delivered]:
+        """Have tasks deliver the items of an epoch; return what sinks have accepted."""
+        cluster = self._stages.cluster
+        for tries in range(TRIES):
+            task = self._make_task(stamp, files, again=tries > 0)
+            try:
+                reports = raise_first(self._stages.load_reports(self._run(task)))
+            except Exception as error:
+                self._refuse_other_run()
+                lost = isinstance(error, FencedError) or cluster.is_loss(error)
+                if cluster.cancelled or not lost or tries == TRIES - 1:
+                    raise
+            else:
+                break
+        self._last |= dict.fromkeys(files, stamp.epoch)
+        self._done = tuple(one.file for some in files.values() for one in some)
+        return {
+            sink: Delivered(accepted, report.failures)
+            for report in reports
+            for sink, accepted in report.written.items()
+        }
+
+    def _make_task(
+        self, stamp: Stamp, files: FilesOfSinks, *, again: bool
+    ) -> EpochTask:
+        """Return the task that delivers an epoch: one replica of a unit per sink."""
+        layout = self._stages.layout
+        units = [unit for unit in layout.units if not unit.in_driver]
+        unit = min(units, key=lambda one: len(layout.levels[one.level]))
+        channels = [1] * len(layout.units)
+        channels[unit.number] = len(files)
+        return EpochTask(
+            TaskStage(range(unit.level, unit.level + 1), tuple(channels)),
+            EpochAttempt(Stamp(stamp.epoch - 1, 0), self._next_turn()),
+            DeliverItems(
+                stamp, unit.number, files, dict(self._last), self._done, again
+            ),
+        )
+
+    def _run(self, task: EpochTask) -> list[Row]:
+        ((shape,), (task,)) = self._stages.prepare([task.stage.levels], task, {})
+        return self._stages.cluster.deliver(shape, task, behind=self._find_oldest_run())

@@ -17,9 +17,8 @@ from typing import Any
 from anabranch.epochs.checkpoint.record import IncompleteGroup, Record
 from anabranch.epochs.cluster import Backend, Cluster
 from anabranch.epochs.commit import Committer, FinishedEpoch
-from anabranch.epochs.delivery_tasks import DeliveryTasks
 from anabranch.epochs.division import Divider, Division, KeyTables
-from anabranch.epochs.epoch_stages import EpochStages, raise_first
+from anabranch.epochs.epoch_stages import DeliveryTasks, EpochStages, raise_first
 from anabranch.epochs.intake.intake import Piece, SurveyPiece
 from anabranch.epochs.layout import why_not_overlap
 from anabranch.epochs.pickle import Originals, PickledNames

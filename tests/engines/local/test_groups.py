@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anabranch as ab
+from anabranch.engines.local.flow import count_begun_items, first_states
 from anabranch.engines.local.layout import Configuration
 from anabranch.engines.local.run import LocalEngine
-from anabranch.engines.local.state import count_begun_items, first_states
 from anabranch.job import compile_sinks
 from anabranch.runtime.thread import Options
 from tests import needs

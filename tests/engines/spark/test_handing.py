@@ -13,14 +13,14 @@ from anabranch.engines.spark.session import filler
 from anabranch.epochs.shuffle import TaskRows
 from anabranch.epochs.task import ALONG, ALONG_CHUNK, ALONG_FILLER
 from anabranch.epochs.task_runner import _along
-from anabranch.epochs.unit import handoff as handing
-from anabranch.epochs.unit.handoff import CHUNK_S, MOST_ITEMS, in_chunks
+from anabranch.epochs.unit import inputs
+from anabranch.epochs.unit.inputs import CHUNK_S, MOST_ITEMS, in_chunks
 
 
 def sizes(monkeypatch, items: int, item_s: float) -> list[int]:
     """Return how many items go at a time if each takes so long."""
     now_s = 0.0
-    monkeypatch.setattr(handing.time, "perf_counter", lambda: now_s)
+    monkeypatch.setattr(inputs.time, "perf_counter", lambda: now_s)
     found = []
     for part, _, _ in in_chunks(iter([(list(range(items)), [], None)])):
         found.append(len(part))

@@ -10,7 +10,7 @@ import pytest
 
 import anabranch as ab
 from anabranch import job
-from anabranch.epochs import rounds
+from anabranch.epochs import end_of_stream
 from anabranch.epochs.loop import Epochs
 from anabranch.errors import OperatorError
 from tests import needs
@@ -24,7 +24,7 @@ from tests.programs.functions import Event, events, is_rare, sum_block
 @pytest.fixture
 def imitation(monkeypatch, tmp_path):
     """Run the jobs of a test on an imitation of Spark; count the rounds in tasks."""
-    monkeypatch.setattr(rounds, "WORTH_S", 0)  # whatever a round takes
+    monkeypatch.setattr(end_of_stream, "WORTH_S", 0)  # whatever a round takes
     begun = []
     begin = Epochs.begin_anew
 
@@ -60,7 +60,7 @@ def by_process(pair: tuple[int, int]) -> tuple[int, int]:
 
 @pytest.mark.spark
 def test_a_round_has_as_many_processes_as_it_is_told(monkeypatch):
-    monkeypatch.setattr(rounds, "WORTH_S", 0)
+    monkeypatch.setattr(end_of_stream, "WORTH_S", 0)
     pairs = ab.from_iterable([(n, 0) for n in range(60)])
     out = pairs.iterate(lambda s: s.map(by_process), rounds=2).to_list()
 
@@ -72,7 +72,7 @@ def test_a_round_has_as_many_processes_as_it_is_told(monkeypatch):
 
 
 def test_rounds_that_take_long_are_tried_on_all_cores(monkeypatch, imitation):
-    monkeypatch.setattr(rounds, "WORTH_S", 1e-12)
+    monkeypatch.setattr(end_of_stream, "WORTH_S", 1e-12)
     out = ab.from_iterable([1, 2, 3]).iterate(lambda s: s.map(abs), rounds=2).to_list()
 
     ab.run(out, on="spark", degree=2)
@@ -82,7 +82,7 @@ def test_rounds_that_take_long_are_tried_on_all_cores(monkeypatch, imitation):
 
 
 def test_rounds_that_take_no_time_stay_in_one_process(monkeypatch, imitation):
-    monkeypatch.setattr(rounds, "WORTH_S", 60)
+    monkeypatch.setattr(end_of_stream, "WORTH_S", 60)
     out = ab.from_iterable([1, 2, 3]).iterate(lambda s: s.map(abs), rounds=4).to_list()
 
     ab.run(out, on="spark", degree=2)
@@ -122,7 +122,7 @@ def test_a_job_that_is_killed_in_its_rounds_runs_them_again(
         )
         ab.run(sums.write_jsonl(tmp_path / folder), **options)
 
-    monkeypatch.setattr(rounds, "WORTH_S", 0)
+    monkeypatch.setattr(end_of_stream, "WORTH_S", 0)
 
     def kill(self):
         if next(left) == 0:

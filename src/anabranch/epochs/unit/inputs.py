@@ -5,15 +5,22 @@ refuses it, by the file parsers, which report exactly what is wrong, and where.
 
 The rows of a user's DataFrame were written as Arrow files by the tasks of its
 micro-batch; they are read like those of any file, by number.
+
+The parts of a cut unit hand over at once. The engine buffers: a worker writes through a
+buffer, and the rows for the next worker are collected into large batches. Either would
+make the next part wait until the one before has ended. So each chunk is followed by a row
+that fills the buffer, which nobody reads, and at a cut, rows go in batches of one. Each
+is a chunk of items, so there are few.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -61,13 +68,13 @@ from anabranch.epochs.layout import Unit
 from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.task import EpochTask, Share, WorkerJob
 from anabranch.epochs.unit.egress import Exits
-from anabranch.epochs.unit.handoff import Fed
 from anabranch.epochs.wire import WireBatch, decode, in_order, interleave
 from anabranch.errors import InputError
 from anabranch.graph.graph import Edge, Op
 from anabranch.operators.sources import ReadFiles
 from anabranch.runtime.births import Births, births_of, since_1970
 from anabranch.runtime.codegen import Entry
+from anabranch.runtime.element import Pace
 from anabranch.runtime.failures import Failure, OnError
 
 
@@ -386,3 +393,50 @@ class UnitInputs:
         turns = {place for name in producers for place in form.turns[name]}
         items, columns, entries = interleave(streams, width, turns)
         yield items, [column.tolist() for column in columns], entries
+
+
+MOST_ITEMS = 8192  # passed from part to part at a time
+CHUNK_S = 0.02  # of the first part's work
+FIRST_STEP, LARGEST_STEP = 16, 1 << 20  # items
+STEP_S = 0.25
+
+
+Fed: TypeAlias = tuple[list[Any], list[list[int]], list[int] | None]
+
+
+def in_steps(fed: Iterator[Fed]) -> Iterator[Fed]:
+    """Cut a program's input so that its progress is known from time to time."""
+    pace = Pace(STEP_S, LARGEST_STEP)
+    pace.limit = FIRST_STEP
+    return _cut(fed, pace)
+
+
+def in_chunks(fed: Iterator[Fed]) -> Iterator[Fed]:
+    """Cut a program's input into chunks that are passed on one by one.
+
+    The chunk size is what the first part processes in a moment: the consumer asks for
+    the next chunk when it has processed the one before.
+
+    >>> whole = [1, 2, 3], [[1, 2, 3]], None
+    >>> parts = list(in_chunks(iter([whole])))
+    >>> [item for items, _, _ in parts for item in items]
+    [1, 2, 3]
+    >>> parts[0]
+    ([1], [[1]], None)
+    """
+    return _cut(fed, Pace(CHUNK_S, MOST_ITEMS))
+
+
+def _cut(fed: Iterator[Fed], pace: Pace) -> Iterator[Fed]:
+    for items, positions, entries in fed:
+        start = 0
+        while start < len(items):
+            part = slice(start, start + pace.limit)
+            began_s = time.perf_counter()
+            yield (
+                items[part],
+                [column[part] for column in positions],
+                None if entries is None else entries[part],
+            )
+            pace.observe(pace.limit, time.perf_counter() - began_s)
+            start = part.stop

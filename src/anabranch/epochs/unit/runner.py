@@ -36,14 +36,13 @@ from anabranch.epochs.task import (
     WorkerJob,
 )
 from anabranch.epochs.unit.egress import Exits
-from anabranch.epochs.unit.handoff import in_chunks, in_steps
 from anabranch.epochs.unit.in_columns import (
     InColumns,
     InSegments,
     OnBatch,
     WaysToRun,
 )
-from anabranch.epochs.unit.inputs import UnitInputs
+from anabranch.epochs.unit.inputs import UnitInputs, in_chunks, in_steps
 from anabranch.epochs.unit.progress import PROGRESS
 from anabranch.epochs.unit.states import Changes, UnitStates, remembers_nothing
 from anabranch.epochs.wire import Numbers, WireBatch, encode, end_to_end
