@@ -115,6 +115,11 @@ RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("__len__", "__length_hint__"), ("__index__",)),
     **dict.fromkeys(("__iter__", "__reversed__"), ("__next__",)),
 }
+# What libraries call on a subclass of a built-in class.
+READ_BY_LIBRARIES: Final = (
+    *("keys", "items", "values", "get", "copy", "encode", "isoformat", "tzname"),
+    *("as_integer_ratio", "conjugate", "is_integer", "total_seconds", "timetuple"),
+)
 IN_PLACE: Final = tuple(dict.fromkeys(n for op in _BINARY for n in IMPLICIT[f"{op}="]))
 
 

@@ -107,6 +107,7 @@ from anabranch.python.reach import (
     watch_call,
     watch_identity,
     watch_iteration,
+    watch_missing,
 )
 from anabranch.python.source import gives_tuple, node_of
 from anabranch.python.values import (
@@ -1022,6 +1023,7 @@ def call_getter(
     target = args.all()
     if isinstance(obj, operator.itemgetter):
         keys = join(read_existing(run, each, "a key", here) for each in names)
+        watch_missing(run, target, here)
         return list_elements(run, target, here, keys)
     if isinstance(obj, operator.methodcaller):
         if not isinstance(names[0], str):

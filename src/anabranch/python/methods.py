@@ -64,6 +64,7 @@ from anabranch.python.reach import (
     watch_iteration,
     watch_lookup,
     watch_method,
+    watch_missing,
 )
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
@@ -131,6 +132,8 @@ _GIVES_PARTS = ("get", "group", "start", "end", "span")
 _GIVES_VALUES = ("get", "setdefault", "pop")
 _TAKES_WHOLE = ("append", "appendleft", "insert", "add", "setdefault", "__setitem__")
 _TAKES_ELEMENTS = ("extend", "extendleft", "update", "subtract")
+_LOOKING_UP = ("__getitem__", "__missing__")
+_LOOKING_UP_IN_ARGUMENTS = ("format", "format_map", "translate", "__mod__", "__rmod__")
 _BY_KEY = frozenset(  # they may use their arguments as keys
     [
         *(*_GIVES_VALUES, *_TAKES_ELEMENTS, *_TAKES_WHOLE, *_GIVES_PARTS),
@@ -145,6 +148,10 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
 ) -> Value:
     if name in ("encode", "decode"):
         run_codec(run, 0, args, here)
+    if name in _LOOKING_UP:
+        watch_missing(run, frozenset([owner]), here)
+    elif name in _LOOKING_UP_IN_ARGUMENTS or facts_about(owner) is not None:
+        watch_missing(run, find_operands(run, args.all()), here)
     if isinstance(owner, Plain):
         return _call_method_of_plain(run, owner, name, args, here)
     if _is_trusted(run, owner):

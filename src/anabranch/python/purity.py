@@ -156,11 +156,15 @@ def _find_types(  # noqa: C901, PLR0911 - one case for each kind
             if classes is None:
                 return SOMETHING._replace(sets=unknown.sets)
             return arrival_of(classes)
-        case Existing(obj=obj) if isinstance(obj, (*CALLABLES, types.ModuleType)):
+        case Existing(obj=types.ModuleType()):
             return NOBODY
+        case Existing(obj=obj) if isinstance(obj, CALLABLES):
+            return arrival_of([type(obj)])
         case Existing(obj=obj):
             return look_into([obj])
-    if isinstance(root, _FUNCTIONS) or not run.found.effects:
+    if isinstance(root, _FUNCTIONS):  # the receiver may call it
+        return arrival_of([types.FunctionType])
+    if not run.found.effects:
         return NOBODY  # nothing is lost: such a call fails
     return ANYTHING
 

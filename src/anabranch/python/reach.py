@@ -47,6 +47,7 @@ from anabranch.python.objects import (
     is_users_class,
     is_users_code,
     list_held,
+    list_storages,
     methods_run_by,
     parts_of_object,
     types_in,
@@ -203,6 +204,32 @@ def list_values(run: AbstractInterpreter, value: Value, here: Here) -> Value:
     return list_elements(run, value, here, find_reachable(run, value) | PLAIN)
 
 
+_SEEN_THROUGH = (collections.ChainMap, types.MappingProxyType)
+_NEVER_ADDS = (*_COUNTING_MODULES, "builtins", "collections", "copy")
+
+
+def watch_missing(run: AbstractInterpreter, value: Value, here: Here) -> None:
+    """Record that a lookup may add a key to a `defaultdict` that outlives the call."""
+    for root in value:
+        match root:
+            case Existing(obj=obj, text=text, variable=variable):
+                for each in (obj, *list_storages(obj)):
+                    if _adds_keys(each):
+                        what = f"reading {text} may add a key to it"
+                        run.found.change(each, what, here.place, variable)
+            case SharedPart(text, target, kinds) if any(
+                issubclass(kind, collections.defaultdict) for kind in kinds or ()
+            ):
+                what = f"reading {text} may add a key to it"
+                run.found.change_inside(target, what, here.place)
+            case Fresh(_, kind) if kind in _SEEN_THROUGH:
+                watch_missing(run, look_inside(run, frozenset([root])), here)
+
+
+def _adds_keys(obj: Any) -> bool:
+    return isinstance(obj, collections.defaultdict) and obj.default_factory is not None
+
+
 def look_up(
     run: AbstractInterpreter, root: Root, here: Here, key: Value = NUMBERED
 ) -> Value:
@@ -249,9 +276,6 @@ def _list_elements_of_existing(  # noqa: PLR0911 - one return for each kind
     inside = f"what lies in {text}"
     if isinstance(obj, types.FunctionType):
         return frozenset([root])  # it has none itself, but another candidate may
-    if isinstance(obj, collections.defaultdict):
-        what = f"reading {text} may add a key to it"
-        run.found.change(obj, what, here.place, root.variable)
     ran = _run_access(run, root, here, key)
     if isinstance(obj, type) and issubclass(obj, enum.Enum):
         return ran | frozenset([member_of(obj)])
@@ -409,7 +433,10 @@ def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) ->
     """Run the special methods that a built-in function may invoke on its arguments."""
     names = BUILTINS.get(obj) if isinstance(obj, Hashable) else None
     if names is None:
-        counts = module_of(obj) in _COUNTING_MODULES
+        module = module_of(obj)
+        if module not in _NEVER_ADDS:
+            watch_missing(run, find_operands(run, value), here)
+        counts = module in _COUNTING_MODULES
         run_operators(run, value, here, PLAIN if counts else None)
         return
     args = Arguments(rest=find_reachable(run, value) | PLAIN)

@@ -65,6 +65,7 @@ from anabranch.python.reach import (
     watch_equality,
     watch_identity,
     watch_iteration,
+    watch_missing,
     watch_nans,
     watch_text,
 )
@@ -247,6 +248,7 @@ def _combine(
     both = left | right
     if op == "%" and any(map(_may_be_text, left)):
         run_operators(run, right, here, PLAIN)
+        watch_missing(run, find_operands(run, right), here)
         watch_text(run, right, here)
         if all(isinstance(r, Plain) and r.type in (str, bytes) for r in left):
             return frozenset([Plain(str)])
@@ -491,6 +493,8 @@ def get_element(run: AbstractInterpreter, one: ir.GetElement, here: Here) -> Val
             text = f"what lies in {'it' if made is None else made.text}"
             held = (root.obj[key] for root in value if isinstance(root, Existing))
             return join(read_existing(run, each, text, here) for each in held)
+    watch_missing(run, value, here)
+    match code.maker_of(one.index):
         case ir.Const(value=int(position)) if position >= 0:
             return join(_get_at(run, root, position, here) for root in value)
         case ir.Build(kind="slice"):

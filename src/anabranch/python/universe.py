@@ -14,18 +14,21 @@ import types
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import itemgetter, not_
 from typing import Any
 
 from anabranch.graph.site import is_users_file, is_users_module
 from anabranch.operators.custom import Operator
 from anabranch.python.arrivals import SOMETHING, Arrival, look_into
+from anabranch.python.implicit import READ_BY_LIBRARIES
 from anabranch.python.objects import (
     CONTAINERS,
+    class_attribute,
     field_names,
     foreign_part,
     function_in,
+    is_scalar_type,
     is_users_class,
     is_users_code,
     methods_run_by,
@@ -158,12 +161,15 @@ class Universe:
         """Return the code that an operator or a builtin may run; None: of any class."""
         if classes not in self._operators:
             names = self._index() if classes is None else _functions_of(classes)
-            self._operators[classes] = [
+            special = [
                 function
                 for name, functions in names.items()
                 if name.startswith("__") and name not in _NOT_OPERATORS
                 for function in functions
             ]
+            within = self.classes if classes is None else classes
+            overriding = chain.from_iterable(map(_overriding, within))
+            self._operators[classes] = [*dict.fromkeys([*special, *overriding])]
         return self._operators[classes]
 
     def subclasses_of(self, cls: type) -> frozenset[type]:
@@ -221,6 +227,24 @@ def _functions_of(classes: Iterable[type]) -> dict[str, list[types.FunctionType]
                     ran = methods_run_by(cls, name)  # as total_ordering derives it
                     found.setdefault(name, {}).update(dict.fromkeys(ran))
     return {name: list(functions) for name, functions in found.items()}
+
+
+def _overriding(cls: type) -> tuple[types.FunctionType, ...]:
+    """Return the user's methods that replace those of a built-in base, as a library
+    may call them: `json.dumps` asks a subclass of dict for its `items`.
+    """
+    bases = (base for base in cls.__mro__ if not is_users_class(base))
+    plain = [base for base in bases if base in CONTAINERS or is_scalar_type(base)]
+    found = (
+        function_in(class_attribute(cls, name))
+        for name in READ_BY_LIBRARIES
+        if any(hasattr(base, name) for base in plain)
+    )
+    return tuple(
+        each
+        for each in found
+        if isinstance(each, types.FunctionType) and is_users_code(each.__code__)
+    )
 
 
 def _find_patched_part(package: str) -> str | None:
