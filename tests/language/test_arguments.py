@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import NamedTuple
 
 import pytest
@@ -226,3 +227,25 @@ def test_a_value_that_does_not_fit_is_named_with_what_to_do(build, text, on):
 
     with pytest.raises(OperatorError, match=text):
         ab.run(out, on=on)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("nunpy", "; did you mean 'numpy'?"),
+        ("numpy.linalgg", "; did you mean 'numpy.linalg'?"),
+        ("python_dateutil", "; did you mean 'dateutil'?"),
+        ("no_such_pkg", ""),
+    ],
+)
+def test_a_package_that_is_not_there_is_not_trusted_without_a_word(name, meant):
+    said = re.escape(f"no module {name!r} is found here{meant}")
+
+    with pytest.warns(UserWarning, match=f"{said}$") as warned:
+        ab.trust(name)
+
+    assert warned[0].filename == __file__
+
+
+def test_what_can_be_imported_is_trusted_without_a_warning():
+    ab.trust("xml.dom", __name__)  # the tests turn warnings into errors

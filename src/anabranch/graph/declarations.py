@@ -6,8 +6,14 @@ trusted packages are a set of names, since they concern code, not a program.
 
 from __future__ import annotations
 
+import difflib
+import importlib.metadata
+import importlib.util
+import sys
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from typing import Any, Literal, TypeVar
 
 from anabranch.errors import ArgumentError
@@ -85,9 +91,11 @@ def declaration_of(target: Any) -> Declaration:
 def trust(*packages: str) -> None:
     """Treat calls into packages (or modules) as pure.
 
+    A name that cannot be imported here is a warning: it may be a slip.
+
     >>> import anabranch as ab
-    >>> ab.trust("geo_tables.lookup")
-    >>> ab.graph.declarations.is_trusted("geo_tables.lookup.cities")
+    >>> ab.trust("wave")
+    >>> ab.graph.declarations.is_trusted("wave.reader")
     True
     """
     for package in packages:
@@ -96,7 +104,58 @@ def trust(*packages: str) -> None:
         ):
             msg = f"trust takes names of packages, such as 'shapely'; got {package!r}"
             raise ArgumentError(msg)
+        if not _is_found(package):
+            msg = f"trust: no module {package!r} is found here{_suggest(package)}"
+            warnings.warn(msg, stacklevel=2)
         _trusted.add(package)
+
+
+def _is_found(module: str) -> bool:
+    """Tell whether a module is loaded or could be; loads nothing.
+
+    >>> _is_found("xml.etree"), _is_found("xml.etre")
+    (True, False)
+    """
+    parts = module.split(".")
+    places: Iterable[str] | None = None
+    for n in range(1, len(parts) + 1):
+        name = ".".join(parts[:n])
+        if name in sys.modules:
+            places = getattr(sys.modules[name], "__path__", ())
+            continue
+        inside = [*(places or ())]
+        find = importlib.util.find_spec
+        spec = find(name) if n == 1 else PathFinder.find_spec(name, inside)
+        if spec is None:
+            return False
+        places = spec.submodule_search_locations
+    return True
+
+
+def _suggest(module: str) -> str:
+    """Return the importable name that was probably meant, as part of a message.
+
+    >>> _suggest("nunpy")
+    "; did you mean 'numpy'?"
+    """
+    first = module.partition(".")[0]
+    if _is_found(first):
+        within = [name for name in sys.modules if name.startswith(f"{first}.")]
+        return _say_nearest(module, within)
+    installed = importlib.metadata.packages_distributions()
+    for package, distributions in installed.items():
+        names = [each.lower().replace("-", "_") for each in distributions]
+        if first.lower() in names and not package.startswith("_"):
+            return f"; did you mean {package!r}?"
+    others = {name.partition(".")[0] for name in sys.modules}
+    return _say_nearest(first, installed) or _say_nearest(
+        first, others | sys.stdlib_module_names
+    )
+
+
+def _say_nearest(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, [*names], 1, 0.75)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def is_trusted(module: str) -> bool:
