@@ -33,6 +33,7 @@ from anabranch.python.library import (
     call_unbound,
     methods_of,
 )
+from anabranch.python.loops import find_kept, find_read
 from anabranch.python.lower import LoweringError, lower
 from anabranch.python.methods import call_arguments, call_method, make_at, make_fresh
 from anabranch.python.objects import (
@@ -82,7 +83,6 @@ from anabranch.python.values import (
     Value,
     join,
 )
-from anabranch.python.yields import find_kept, find_read
 
 
 def _construct(

@@ -38,6 +38,7 @@ from anabranch.python.local_classes import (
     decorator_of,
     put_class_cells,
 )
+from anabranch.python.loops import hides_order
 from anabranch.python.methods import make_at, make_fresh, make_holding
 from anabranch.python.objects import (
     MISSING,
@@ -45,7 +46,6 @@ from anabranch.python.objects import (
     is_users_class,
     is_users_method,
 )
-from anabranch.python.order import hides_order
 from anabranch.python.reach import (
     are_whole_numbers,
     find_operands,

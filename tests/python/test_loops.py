@@ -2,8 +2,8 @@
 
 import pytest
 
+from anabranch.python.loops import find_kept
 from anabranch.python.lower import lower_callable
-from anabranch.python.yields import find_kept
 
 
 def made_in_each_turn(parts):
