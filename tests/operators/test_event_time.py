@@ -314,6 +314,19 @@ def test_one_thread(case):
     check(case, run_on, on="sequential")
 
 
+@pytest.mark.parametrize("user", "abcdef")
+def test_replicas_without_items_do_not_know_the_kind_of_times(user):
+    """The clock never advances: an input of the union has none."""
+    given = ab.from_iterable([Visit(MIDNIGHT, user)], Visit).event_time("at")
+    silent = ab.from_iterable([], Visit).event_time("at")
+    days = ab.union(given, silent).key_by("user").window(time="1 d")
+    out = days.aggregate(start=ab.window_start(), end=ab.window_end()).to_list()
+
+    ab.run(out, on="local", degree=4)
+
+    assert [(MIDNIGHT, MIDNIGHT + ONE_DAY)] == list(map(tuple, out.items))
+
+
 OPTIONS = [
     *({"on": "local", "degree": degree} for degree in (1, 2, 3, 4)),
     *(

@@ -360,8 +360,13 @@ def divide_state(
 
 
 def join_states(states: Sequence[State]) -> State:
-    """Join the states of all replicas of an operator."""
-    joined = {**states[0]}
+    """Join the states of all replicas of an operator.
+
+    Before the first advance, only replicas that have had items know the scale.
+    """
+    scales = (one["scale"] for one in states)
+    known = next((scale for scale in scales if scale is not None), None)
+    joined = {**states[0], "scale": known}
     for name in _BY_KEY:
         joined[name] = {key: own for one in states for key, own in one[name].items()}
     joined["queue"] = [entry for one in states for entry in one["queue"]]

@@ -148,9 +148,23 @@ def test_what_follows_a_clock_gives_the_sequential_result(seed, monkeypatch):
     assert_same(program(seed, timed=True), run)
 
 
+@pytest.mark.parametrize("seed", needs.quick(6, [11217, *range(3041, 3080)]))
+def test_what_follows_a_clock_is_the_same_in_columns(seed, monkeypatch):
+    monkeypatch.setenv("ANABRANCH_COMPILE", "at_once")
+    degree = 1 + seed % 4
+    assert_same(
+        program(seed, timed=True),
+        lambda sinks: ab.run(*sinks, on="local", degree=degree),
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("start", range(10_000, 15_000, 250))
-def test_what_follows_a_clock_gives_the_sequential_result_5000_times(start):
+def test_what_follows_a_clock_gives_the_sequential_result_5000_times(
+    start, monkeypatch
+):
+    if start % 500:
+        monkeypatch.setenv("ANABRANCH_COMPILE", "at_once")
     for seed in range(start, start + 250):
         assert_same(
             program(seed, timed=True),

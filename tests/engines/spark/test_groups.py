@@ -190,7 +190,7 @@ def test_items_that_fail_do_not_shift_the_groups(tmp_path):
 
     good = [n for n in range(100) if n % 7 != 3]
     assert [a + b for a, b in zip(good[::2], good[1::2], strict=False)] == sink.items
-    assert ["0"] == [path.name for path in tmp_path.iterdir()]
+    assert 1 == len(list(tmp_path.iterdir()))  # one task ran them all
 
 
 class Number(NamedTuple):

@@ -150,8 +150,10 @@ class ProgramSegments:
             columns = [rows]
             for place in range(1, width):
                 assert positions is not None  # noqa: S101 - only then is it so wide
-                column = column_of(positions[place - 1], turns=place in turns)
-                columns.append(column[rows])
+                own = positions[place - 1]
+                if ports is not None:  # at this place another stream may have turns
+                    own = [own[row] for row in rows.tolist()]
+                columns.append(column_of(own, turns=place in turns))
             batch = place_items(chosen, columns)
             if producer in self._marked:
                 batch = batch.set_signs_apart()

@@ -362,7 +362,7 @@ def columns_of(
     """
     triggers = stream.triggers
     assert triggers is not None  # noqa: S101 - whoever has positions asked for them
-    made = [_numbers(column)[triggers].tolist() for column in positions]
+    made = [_pick(column, triggers) for column in positions]
     missing = width - len(made)
     if missing:
         made += [[0] * len(triggers) for _ in range(missing - 1)]
@@ -371,7 +371,14 @@ def columns_of(
     return made
 
 
-def _numbers(column: Sequence[int]) -> Any:
+def _pick(column: Sequence[Any], rows: Any) -> list[Any]:
+    """Return the components of rows; besides numbers there may be turns.
+
+    >>> _pick(range(7, 10), np.array([0, 2])), _pick([b"", 4], np.array([1, 0]))
+    ([7, 9], [4, b''])
+    """
     if isinstance(column, range):
-        return np.arange(column.start, column.stop, column.step)
-    return np.asarray(column, np.int64)
+        return list((column.start + column.step * rows).tolist())
+    if isinstance(column, np.ndarray):
+        return list(column[rows].tolist())
+    return [column[row] for row in rows.tolist()]
