@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import marshal
 import math
 from bisect import bisect_right
@@ -563,7 +564,29 @@ def pause_collection() -> Iterator[None]:
     try:
         yield
     finally:
+        if gc.get_count()[0] > _MANY_OBJECTS:
+            _pass_over_young()
         gc.enable()
+
+
+_MANY_OBJECTS = 10_000  # made by a block; with fewer a collection costs next to nothing
+_WHOLE_EVERY = 64  # times that young objects were passed over
+_passes = itertools.count(1)
+
+
+def _pass_over_young() -> None:
+    """Make all objects old without visiting them; from time to time collect them all.
+
+    Otherwise the end of the pause would begin a collection of everything that the block
+    has made. Objects that the user has frozen stay so.
+    """
+    if gc.get_freeze_count():
+        return
+    if next(_passes) % _WHOLE_EVERY == 0:
+        gc.collect()
+        return
+    gc.freeze()
+    gc.unfreeze()
 
 
 def dump_report(report: Report, pickler: Pickler) -> bytes:
