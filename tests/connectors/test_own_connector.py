@@ -16,7 +16,13 @@ import pytest
 import anabranch as ab
 from anabranch.connectors.external import open_external
 from anabranch.connectors.partitions import ArrivingReader, RangedReader
-from anabranch.errors import CheckpointError, InputError, OperatorError, OutputError
+from anabranch.errors import (
+    CheckpointError,
+    GraphError,
+    InputError,
+    OperatorError,
+    OutputError,
+)
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteSink
 from anabranch.operators.sources import ReadSource
@@ -938,3 +944,33 @@ def test_what_was_read_ahead_comes_before_a_failure():
         take_all(reader, rows)
 
     assert list(range(30)) == rows
+
+
+class Rolls(ab.Source):
+    """Rolls of dice, which say before a run what is wrong with them."""
+
+    def __init__(self, sides: int) -> None:
+        self.sides = sides
+
+    def read(self, partition, position):
+        yield from ((n % self.sides, n + 1) for n in range(position or 0, 9))
+
+    def find_faults(self, type):
+        if self.sides < 1:
+            yield f"a die has at least one side; got {self.sides}", "give more sides"
+        if type is not int:
+            yield f"rolls are of type int; got {type.__name__}", "read them as int"
+
+
+def test_a_source_of_ones_own_is_refused_with_all_its_faults_before_it_is_read():
+    with pytest.raises(GraphError) as caught:
+        ab.run(ab.read(Rolls(0), str, name="rolls").to_list(), on="sequential")
+
+    text = str(caught.value)
+    assert "a die has at least one side; got 0; give more sides" in text
+    assert "rolls are of type int; got str; read them as int" in text
+    assert 2 == text.count("tests/connectors/test_own_connector.py:")
+
+
+def test_a_source_of_ones_own_without_faults_is_read():
+    assert [0, 1, 2] * 3 == ab.testing.outputs(ab.read(Rolls(3), int))

@@ -194,6 +194,26 @@ class Source:
         """
         return None
 
+    def find_faults(self, type: Any) -> Iterable[tuple[str, str]]:
+        """Yield what is wrong before anything runs, each with what to do about it.
+
+        That may be an argument of the source, or the type of its items; `type` is None
+        if that is not known. A program with faults is refused, and all are reported at
+        once, with the user's line.
+
+        >>> import anabranch as ab
+        >>> class Numbers(ab.Source):
+        ...     def read(self, partition, position):
+        ...         yield 1, 1
+        ...     def find_faults(self, type):
+        ...         if type is not int:
+        ...             yield f"its items are numbers; got {type}", "say ab.read(..., int)"
+        >>> ab.run(ab.read(Numbers(), str).to_list())
+        Traceback (most recent call last):
+        anabranch.errors.GraphError: ...its items are numbers; got <class 'str'>...
+        """
+        return ()
+
     def addresses(self) -> Sequence[tuple[str, int]]:
         """Return the hosts and ports it needs; `anabranch doctor` tries them."""
         return ()
@@ -212,15 +232,7 @@ class RawRows:
     born_s: list[float | None]
 
 
-class LineSource(Source):
-    """A source of which a row is a line of text, in a format that files have too."""
-
-    format: Any
-    type: Any  # of an item
-    delimiter: str
-
-
-class RawSource(LineSource):
+class RawSource(Source):
     """A source with offsets of which a range can become a table, without row objects."""
 
     def reads_tables(self) -> bool:

@@ -15,7 +15,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
@@ -33,6 +33,7 @@ from anabranch.connectors.base import (
 )
 from anabranch.connectors.files.arrow_items import Form, form_of, values_of
 from anabranch.connectors.files.jsonl import json_of_table, json_table
+from anabranch.connectors.files.values import find_row_faults
 from anabranch.connectors.lines import LineEncoder, decoder_of
 from anabranch.errors import FencedError, InputError, OutputError
 from anabranch.operators.getters import attribute_getter
@@ -117,6 +118,11 @@ class KafkaSource(RawSource):
             pass
         for message in topic.read(place, position, bounds[1]):
             yield message, message.offset + 1
+
+    def find_faults(self, type: Any) -> Iterable[tuple[str, str]]:
+        if type is KafkaMessage:
+            return ()
+        return find_row_faults(self.format, type, self.delimiter)
 
     def reads_tables(self) -> bool:
         return self.format == "jsonl" and self.type is not KafkaMessage

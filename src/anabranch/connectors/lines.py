@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from anabranch.connectors.base import LineSource, Malformed
+from anabranch.connectors.base import Malformed
 from anabranch.connectors.files.columns import RowValues, columns_of
 from anabranch.connectors.files.csv import cells, encode_rows
 from anabranch.connectors.files.jsonl import encode_lines, json_line
@@ -88,10 +88,18 @@ class LineDecoder:
         return BadRow(at, row, Unreadable(f"must be one row; it is {len(found)}"))
 
 
-_decoders: WeakKeyDictionary[LineSource, LineDecoder] = WeakKeyDictionary()
+class Lines(Protocol):
+    """A source of which a row is a line of text, in a format that files have too."""
+
+    format: Any
+    type: Any  # of an item
+    delimiter: str
 
 
-def decoder_of(source: LineSource, place: str) -> LineDecoder:
+_decoders: WeakKeyDictionary[Lines, LineDecoder] = WeakKeyDictionary()
+
+
+def decoder_of(source: Lines, place: str) -> LineDecoder:
     """Return the decoder of a source, made once per process."""
     if source not in _decoders:
         _decoders[source] = LineDecoder(

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
-from anabranch.connectors.base import LineSource, Malformed, Sink
+from anabranch.connectors.base import Malformed, Sink, Source
 from anabranch.connectors.files.rows import Unreadable
 from anabranch.connectors.files.splits import last_row_end, rows_in
+from anabranch.connectors.files.values import find_row_faults
 from anabranch.connectors.lines import LineEncoder, decoder_of
 from anabranch.errors import InputError, OutputError
 from anabranch.operators.sources import RowFormat
@@ -125,7 +126,7 @@ class Line(NamedTuple):
 
 
 @dataclass(eq=False)
-class SocketSource(LineSource):
+class SocketSource(Source):
     """The lines that a server sends; a position is the number of rows read.
 
     The lines of a server are sent once: a job that resumes from a checkpoint reads
@@ -155,6 +156,9 @@ class SocketSource(LineSource):
 
         lines = [row.data for row in rows]
         return decoder_of(self, self.place).decode(lines, where, whole=True)
+
+    def find_faults(self, type: Any) -> Iterator[tuple[str, str]]:
+        return find_row_faults(self.format, type, self.delimiter)
 
     def has_ended(self) -> bool:
         return self in _connections and _connections[self].ended

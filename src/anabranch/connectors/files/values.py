@@ -20,14 +20,14 @@ import dataclasses
 import datetime as dt
 import re
 import uuid
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, TypeAlias
 
-from anabranch.graph.shapes import ChoiceShape, shape_of
-from anabranch.graph.types import constructor_fields, fields_of, optional_of
+from anabranch.graph.shapes import ChoiceShape, shape_of, why_not_json
+from anabranch.graph.types import constructor_fields, fields_of, optional_of, type_name
 
 Make: TypeAlias = Callable[[tuple[Any, ...]], Any]  # from values in order to an item
 
@@ -300,3 +300,45 @@ _TEXT_TYPES = {
     Decimal: _each("a decimal number", _decimal),
     uuid.UUID: _each("a UUID", uuid.UUID),
 }
+
+
+def find_row_faults(
+    row_format: str, item_type: Any, delimiter: str = ","
+) -> Iterator[tuple[str, str]]:
+    """Yield why rows of text cannot become items of a type, each with what to do.
+
+    >>> [what for what, _ in find_row_faults("csv", int, ";;")]
+    ["delimiter must be one ASCII character and no quote or line end; got ';;'"]
+    """
+    if row_format == "csv":
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+            yield (
+                (
+                    f"delimiter must be one ASCII character and no quote or line end; got "
+                    f"{delimiter!r}"
+                ),
+                "give for instance delimiter=';'",
+            )
+        for name, annotation in constructor_fields(item_type).items():
+            if text_type(annotation) is None:
+                yield (
+                    (
+                        f"a CSV field is a number, a str, bytes, a date or time, a UUID, an "
+                        f"Enum or a Literal, or one of these | None; {name!r} of "
+                        f"{type_name(item_type)} is {type_name(annotation)}"
+                    ),
+                    "read it as str and convert it in a map",
+                )
+    elif row_format == "jsonl":
+        attributes = {"value": item_type} if fields_of(item_type) is None else None
+        for name, annotation in (attributes or constructor_fields(item_type)).items():
+            why = why_not_json(annotation)
+            if why is not None:
+                yield (
+                    (
+                        f"an attribute must be of a type that can be read from JSON; "
+                        f"{name!r} of {type_name(item_type)} is {type_name(annotation)}, "
+                        f"and {why}"
+                    ),
+                    "read it as Any and convert it in a map",
+                )

@@ -8,16 +8,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from anabranch.connectors.base import LineSource
-from anabranch.connectors.files.values import text_type
+from anabranch.connectors.files.values import find_row_faults
 from anabranch.connectors.storage import StorePath, locate, why_no_store
 from anabranch.errors import Fault
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import SourceKind
 from anabranch.graph.paths import is_store_url, path_advice, why_not_path
-from anabranch.graph.shapes import why_not_column, why_not_json
+from anabranch.graph.shapes import why_not_column
 from anabranch.graph.types import (
-    constructor_fields,
     fields_of,
     members_of,
     type_name,
@@ -28,7 +26,6 @@ from anabranch.operators.sinks import Mode, WriteFiles
 from anabranch.operators.sources import (
     FromIterable,
     Generate,
-    KafkaMessage,
     ReadFiles,
     ReadSource,
 )
@@ -54,21 +51,22 @@ def sources(streams: Streams) -> Iterator[Fault]:
                 f"a source must give items of a tuple type; {why}",
                 "use a typing.NamedTuple, a dataclass(frozen=True) or a scalar",
             )
-        elif given is not KafkaMessage:
+        else:
             yield from _rows(op, given)
         if isinstance(op.kind, FromIterable):
             yield from _collection(op, op.kind.items)
 
 
 def _rows(op: Op, given: Any) -> Iterator[Fault]:
-    """Yield a fault for each attribute that no row of text can hold."""
-    read = op.kind.source if isinstance(op.kind, ReadSource) else op.kind
-    if not isinstance(read, ReadFiles | LineSource):
-        return
-    if read.format == "csv":
-        yield from _csv(op, read)
-    elif read.format == "jsonl":
-        yield from _json(op, given)
+    """Yield a fault for each attribute that no row of the source can hold."""
+    found: Iterable[tuple[str, str]] = ()
+    match op.kind:
+        case ReadSource(source):
+            found = source.find_faults(given)
+        case ReadFiles():
+            found = find_row_faults(op.kind.format, given, op.kind.delimiter)
+    for what, advice in found:
+        yield fault(op, what, advice)
 
 
 def locations(streams: Streams) -> Iterator[Fault]:
@@ -169,25 +167,6 @@ def paths(streams: Streams) -> Iterator[Fault]:
                 )
 
 
-def _csv(op: Op, kind: ReadFiles | LineSource) -> Iterator[Fault]:
-    delimiter = kind.delimiter
-    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
-        yield fault(
-            op,
-            f"delimiter must be one ASCII character and no quote or line end; got "
-            f"{delimiter!r}",
-            "give for instance delimiter=';'",
-        )
-    for name, annotation in constructor_fields(kind.type).items():
-        if text_type(annotation) is None:
-            yield fault(
-                op,
-                f"a CSV field is a number, a str, bytes, a date or time, a UUID, an "
-                f"Enum or a Literal, or one of these | None; {name!r} of {type_name(kind.type)} is {type_name(annotation)}",
-                "read it as str and convert it in a map",
-            )
-
-
 def columns(streams: Streams) -> Iterator[Fault]:
     """Yield a fault for each Parquet sink with a column of several types."""
     for op in streams.ops:
@@ -206,19 +185,6 @@ def columns(streams: Streams) -> Iterator[Fault]:
                     f"{type_name(given)} is {type_name(annotation)}, and {why}",
                     "write JSON lines, or map it to one type first",
                 )
-
-
-def _json(op: Op, given: Any) -> Iterator[Fault]:
-    attributes = {"value": given} if fields_of(given) is None else None
-    for name, annotation in (attributes or constructor_fields(given)).items():
-        why = why_not_json(annotation)
-        if why is not None:
-            yield fault(
-                op,
-                f"an attribute must be of a type that can be read from JSON; {name!r} "
-                f"of {type_name(given)} is {type_name(annotation)}, and {why}",
-                "read it as Any and convert it in a map",
-            )
 
 
 def _collection(op: Op, items: Any) -> Iterator[Fault]:
