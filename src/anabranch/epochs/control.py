@@ -394,7 +394,7 @@ class EpochLatencyActuator:
         return "from the next epoch on"
 
     def watch(self, seconds: float, most_waiting: float = math.inf) -> Observed | None:
-        """Observe until an epoch has ended, or for so long; no change comes earlier."""
+        """Observe until an epoch has ended, or for `seconds`; no change comes earlier."""
         arrivals, started_s = self._arrivals, perf_counter()
         while True:
             if self._run.ended.wait(0):

@@ -253,7 +253,7 @@ class Divider:
         self._last = division
 
     def divide(self, rows: int) -> Division:
-        """Return the division of an epoch with so many rows."""
+        """Return the division of an epoch of this size."""
         return self._divide(times(rows, self.row_work))
 
     def _divide(self, work: Work) -> Division:
@@ -267,7 +267,7 @@ class Divider:
         return divide(layout, channels, work, cores, self.find_cuts(), costs=costs)
 
     def note(self, rows: int, reports: Iterable[Report]) -> None:
-        """Note the work of an epoch with so many rows."""
+        """Note the work of an epoch of this size."""
         self.row_work = NOT_KNOWN
         if self.sparing and rows:
             self.row_work = times(1 / rows, work_of(reports))

@@ -4,7 +4,7 @@ Tasks write their items for such a sink to files, which their reports name. When
 epoch is committed, one task per sink reads the files in the order of positions and
 writes them to the sink, in one transaction with the epoch's number. So no item passes
 through the driver. A task that is lost, or a driver that is killed, leaves the files;
-whoever delivers them again finds the number in the sink.
+a process that delivers them again finds the number in the sink.
 
 The files are in the checkpoint, or in the scratch directory of a job on one machine::
 
@@ -239,7 +239,7 @@ class Deliverer:
         """Write the items, unless the sink has them.
 
         The failures of refused items are stored before the sink commits the rest:
-        whoever finds the epoch committed reports them.
+        the process that finds the epoch committed reports them.
         """
         op, pickler, epoch = self._graph[sink], self._job.pickler, work.stamp.epoch
         spec = self._job.spec

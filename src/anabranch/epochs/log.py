@@ -328,7 +328,7 @@ class EpochLog:
     def next(
         self, count: int, over: threading.Event, after: int | None = None
     ) -> list[Seen] | None:
-        """Wait for so many epochs; None if the job ends first.
+        """Wait for `count` epochs; None if the job ends first.
 
         Only those that begin from now on, or after number `after`, count.
         """

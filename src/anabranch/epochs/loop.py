@@ -529,7 +529,7 @@ class Epochs:
             raise one.error()
 
     def find_sharing(self, found: Refutation) -> tuple[str, ...]:
-        """Return the operators that can reach what has changed."""
+        """Return the operators that can reach the changed object."""
         return self._verifier.find_sharing(found.what)
 
     def _find_first(

@@ -46,7 +46,7 @@ class PartMaker:
         """
         try:
             starts, parts = self._make(_Values(batch))
-        except Exception:  # noqa: BLE001 - whoever takes the items one by one tells
+        except Exception:  # noqa: BLE001 - the window reports it, item by item
             return batch
         if len(parts) * WORTH > len(batch):
             return batch

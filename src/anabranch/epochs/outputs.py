@@ -256,7 +256,7 @@ class RolledOutput(FileOutput):
                 self._failed = error
 
     def _roll(self) -> None:
-        """Make one part of all waiting ones, and publish it."""
+        """Merge the pending parts into one, and publish it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -284,7 +284,7 @@ class RolledOutput(FileOutput):
         self._remove()
 
     def abort(self) -> None:
-        """Drop what waits; published parts stay."""
+        """Drop the pending parts; published parts stay."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -405,11 +405,11 @@ class StagedOutput(FileOutput):
     def check(self, count: int, seal: Seal, first: Stamp) -> None:
         """Refuse to resume with an output that has changed.
 
-        This run begins with the epoch and the turn `first`. Earlier stages are removed:
-        nobody needs them. Those of later turns belong to a run that has taken over,
-        which this one does not know yet; those of later epochs may belong to a run that
-        this one is taking over, and that does not know it yet: if it still commits its
-        epoch, its parts count.
+        This run begins with the epoch and the turn `first`. Earlier stages are obsolete
+        and are removed. A stage of a later turn belongs to a run that has taken over,
+        which this run has not noticed yet. A stage of a later epoch may belong to the
+        run before, which has not noticed that this one takes over: if it still commits
+        that epoch, its parts count.
         """
         self._seal, self._count = seal, count
         stages: Iterable[Location] = self.directory.glob("[0-9]*")

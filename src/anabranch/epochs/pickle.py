@@ -625,7 +625,7 @@ class ValueUnpickler(pickle.Unpickler):
         self._names = names
         self._classes = classes
         self._complete: set[int] = set()
-        self.copies: list[tuple[Any, Token]] = []  # of objects of the driver
+        self.copies: list[tuple[Any, Token]] = []  # of the driver's objects
 
     def find_class(self, module: str, name: str) -> Any:
         if module == MODULE:
@@ -730,13 +730,14 @@ def _reduce_object(item: Any) -> Any:
 
 
 def _reduce_member(member: Any) -> Any:
-    """Reduce an enum member to its name: its value may be equal only here, as a
-    function is.
+    """Reduce an enum member to its name.
+
+    Its value may have no equal in another process; a function has none.
     """
-    name = member._name_  # `name` may be a member
+    name = member._name_  # the enum may have a member called `name`
     if name in type(member).__members__:
         return _member_of, (type(member), name)
-    return NotImplemented  # of several flags
+    return NotImplemented  # a combination of flags
 
 
 def _reduce_exception(error: Any) -> Any:

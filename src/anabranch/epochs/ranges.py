@@ -8,8 +8,8 @@ replica also gets the first items after its range, and from every producer the i
 counts of all ranges. A group belongs to the replica in whose range it begins: that
 replica continues past its range until the group is complete, and the next one skips
 these items. The driver keeps the group that an epoch leaves incomplete: the number of
-its items so far, and what waits in front of its blocks. The first replica of the next
-epoch continues it.
+its items so far, and the items that wait in front of its blocks. The first replica of
+the next epoch continues it.
 
 The clock of a stream is a maximum, so a range is summarized by the few items that
 decide it (`Kernel.find_deciding`). The sender also sends each replica the deciding
@@ -114,9 +114,7 @@ def portion(
 
 
 class UnitGroups:
-    """The groups of a unit in a task; `states` has what waits in front of its
-    blocks.
-    """
+    """The groups of a unit in a task; `states` has the items in front of its blocks."""
 
     def __init__(
         self, unit: Unit, graph: Graph, states: Mapping[str, dict[Any, Any]]

@@ -103,7 +103,7 @@ class RunningThread(ABC):
     def _run_guarded(self) -> None:
         try:
             self._end("finished" if self._run() else "stopped")
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised in `wait`
             self._end("failed", explain_lack(error))
 
     def _end(self, status: Status, error: BaseException | None = None) -> bool:

@@ -148,7 +148,7 @@ class LocalActuator:
     def samples(
         self, period_s: float, rate_hz: float | None = None
     ) -> tuple[ThreadSamples, ...] | None:
-        """Sample the threads for so many seconds."""
+        """Sample the threads for `period_s`."""
         sampler = Sampler(list_watched_threads(self._flow), rate_hz)
         sampler.start()
         over = self._ends_within(period_s)

@@ -344,8 +344,8 @@ class LocalFlow:
     def _let_through(self, network: Network) -> None:
         """Detach all sources, and wait until a network is idle.
 
-        A source may be ahead of another that it meets; what waits for the other is left
-        over.
+        A source may be ahead of another that it meets; the items that wait for the other
+        are left over.
         """
         network.lift_bounds()
         try:
@@ -354,7 +354,7 @@ class LocalFlow:
                     network.close(source.op.name, final=self.breaks.found)
         except AbortedError:
             pass
-        except BaseException as error:  # noqa: BLE001 - kept for whoever waits
+        except BaseException as error:  # noqa: BLE001 - kept for the waiting thread
             self.fail(explain_lack(error))
         network.join()
 

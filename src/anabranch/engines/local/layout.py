@@ -81,7 +81,7 @@ class Configuration:
         return replace(self, degrees=degrees, suspended=suspended, tables=tables)
 
     def with_active(self, region: str, degree: int) -> Configuration:
-        """Return the configuration with so many active replicas of a region.
+        """Return the configuration with another number of active replicas of a region.
 
         Existing ones are woken or suspended. If they are not enough, it gets twice as
         many as needed, so that more can be woken.

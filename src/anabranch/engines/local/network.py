@@ -438,7 +438,7 @@ class Network:
         return found
 
     def resume(self, left_over: Mapping[Edge, list[Batch]]) -> None:
-        """Put another network's leftovers where they belong; before the start."""
+        """Take over the pending items of the network before this one; before the start."""
         for edge, batches in left_over.items():
             producer = self.layout.element_of(edge.producer.operator)
             consumer = self.layout.element_of(edge.consumer.operator)
@@ -480,7 +480,7 @@ class Network:
         return None
 
     def deal_to(self, region: Region, replicas: int) -> None:
-        """Activate so many replicas of a region; the flow continues meanwhile."""
+        """Change the number of active replicas of a region while items keep flowing."""
         for edge in self._edges_into(region):
             producer = self.layout.element_of(edge.producer.operator)
             for replica in self.replicas[producer.name]:
@@ -571,7 +571,7 @@ class Network:
                 self._await_room(replica)
         except AbortedError:
             return
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
             self._fail(explain_lack(error))
 
     def _hand_over(self, replica: Replica, inlet: Inlet, handover: Handover) -> None:

@@ -45,7 +45,7 @@ WORTH_S = 0.02  # duration of a round above which several replicas are tried
 def run_body(
     plan: Plan, options: Options, graph: Graph, items: list[Any], degree: int
 ) -> list[Any]:
-    """Run a body on the items of a window, with so many replicas."""
+    """Run a body on the items of a window, with `degree` replicas."""
     outputs: list[Any] = []
     # Of the thread that runs the operator, with what watches its calls.
     ambient = Ambient(limit=options.ambient.limit)

@@ -220,7 +220,7 @@ class Flusher:
                 self._pause_s = HELD_S if any(late) else longer_s
         except AbortedError:
             return
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
             self._fail(explain_lack(error))
 
     def _wait(self) -> list[Gathering] | None:
@@ -347,7 +347,7 @@ class SourceThread:
             self._into.end(self)
         except AbortedError:
             return
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
             self._into.break_off(self, explain_lack(error))
 
     def _drive(self) -> None:

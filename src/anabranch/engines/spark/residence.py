@@ -246,8 +246,9 @@ class Residence:
                 self._away_s *= 2
 
     def _enter(self, wanted: int) -> _Stay | None:
-        """Return the resident tasks, at least so many if Spark has room; None if
-        none.
+        """Return the resident tasks, at least `wanted` if Spark has room.
+
+        None if there are none.
         """
         stay = self._stay
         if wanted > self._slots and time.monotonic() > self._looked_s + GROWN_S:
@@ -530,7 +531,7 @@ def count_slots(context: SparkContext) -> int:
 
 
 def is_wanted(context: SparkContext, tasks: int) -> bool:
-    """Tell whether somebody else waits for a slot, while so many tasks of ours stay.
+    """Tell whether another job waits for a slot while our `tasks` hold theirs.
 
     With fewer slots than these, an executor is gone, and it is one of ours that waits.
     """

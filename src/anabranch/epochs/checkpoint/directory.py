@@ -156,7 +156,7 @@ def _share_stores(
 def refuse_untrusted(directory: Location, seal: Seal) -> None:
     """Refuse a checkpoint that others could have changed, unless a key protects it.
 
-    States are pickles: whoever can write them can run code in the job. In a store, its
+    States are pickles: anyone who can write them can run code in the job. In a store, its
     own access rules apply.
     """
     if seal.key is not None or isinstance(directory, StorePath):
@@ -562,7 +562,7 @@ class Checkpoint:
             mark = waiting.with_suffix(_DELIVERED)
             try:
                 os.truncate(waiting.replace(mark), 0)
-            except FileNotFoundError:  # removed by somebody since it was written
+            except FileNotFoundError:  # removed from outside since it was written
                 with durably(mark):
                     pass
 

@@ -118,8 +118,8 @@ class PartList(NamedTuple):
 class IncompleteGroup:
     """A group of a unit with blocks that an epoch has left incomplete.
 
-    `entered` counts its items so far; `states` has what waits before each block,
-    pickled.
+    `entered` counts its items so far; `states` has the pickled items that wait before each
+    block.
     """
 
     entered: int

@@ -91,14 +91,14 @@ class SurveyPlan:
         self._lag = _FIRST_LAG
 
     def learn(self, surveyed: Sequence[Surveyed]) -> None:
-        """Take note of what tasks have found; may be called by any thread."""
+        """Add surveys that tasks have made; any thread may call it."""
         for one in surveyed:
             self._came.put(one)
 
     def find(self, path: Location, look: FileLook | None) -> RowIndex | None:
-        """Return the surveys of a file, if there are any of the file as it is.
+        """Return the surveys of a file; None if there are none, or the file has changed.
 
-        That is its `look`, if it was taken a moment ago.
+        `look` is its current state, if that is known.
         """
         while not self._came.empty():
             self._add(self._came.get())
@@ -121,7 +121,7 @@ class SurveyPlan:
         self._indexes.pop(str(path), None)
 
     def ask(self, file: int, offset: int, taken: int, parts: int) -> list[SurveySpan]:
-        """Return what the tasks of an epoch survey that has taken so many bytes."""
+        """Return what tasks survey in an epoch that has taken `taken` bytes."""
         self._takes += 1
         if taken < LEAST_BYTES or file >= len(self._files):
             return []
@@ -280,7 +280,7 @@ class FileIntake(Intake):
                     or self._take_read(missing, share, exactly=exactly)
                 )
             except InputError:
-                if pieces:  # which were intact; the next take comes by here again
+                if pieces:  # they were intact; the next take reports the damage
                     break
                 raise
             if taken is None:
@@ -296,7 +296,7 @@ class FileIntake(Intake):
     def _take_read(
         self, rows: int, parts: int, *, exactly: bool
     ) -> list[FilePiece] | None:
-        """Return about so many rows, or just so many, whose places are found here.
+        """Return about `rows` rows, or `exactly` that many, found by reading the file.
 
         None at the end of the file.
         """
@@ -311,10 +311,10 @@ class FileIntake(Intake):
         )
 
     def _take_plain(self, rows: int, parts: int) -> list[FilePiece]:
-        """Return about so many rows of a file on disk, if every newline there ends one.
+        """Return about `rows` rows of a file on disk, if every newline there ends one.
 
         Nothing if not, or if they are too few to be worth it. Blocks are read one by one
-        and none is kept: to touch new memory takes longer than to count.
+        into the same memory: touching new memory takes longer than counting.
         """
         path = self._files[self._file]
         size = min(int(rows * self._row_bytes), 2 * _ENOUGH_BYTES)
@@ -350,9 +350,9 @@ class FileIntake(Intake):
     def _take_surveyed(
         self, rows: int, parts: int, *, exactly: bool
     ) -> list[FilePiece]:
-        """Return about so many rows, or no more than so many, whose places are known.
+        """Return about `rows` rows, or `exactly` at most that many, found by surveys.
 
-        Nothing if they are not known, or too few to be worth it.
+        Nothing if there are no surveys, or too few rows to be worth it.
         """
         size = int(min(rows * self._row_bytes, max(_ENOUGH_BYTES, parts * LEAST_BYTES)))
         stand = self._find_stand() if size >= LEAST_BYTES else None
@@ -468,7 +468,7 @@ class FileIntake(Intake):
         let_go(self._files)
 
     def _read(self, rows: int) -> bytes:
-        """Return about so many whole rows from the current offset.
+        """Return about `rows` whole rows from the current offset.
 
         A row may be much longer than the ones before: each block is twice the last.
         """
@@ -571,7 +571,7 @@ class ParquetIntake(Intake):
             try:
                 length = self._length()
             except InputError:
-                if pieces:  # which were intact; the next take comes by here again
+                if pieces:  # they were intact; the next take reports the damage
                     break
                 raise
             end = min(length, self._at + missing)

@@ -125,7 +125,7 @@ class Intake(ABC):
     def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
         """Return the next rows in about `parts` pieces; empty at the end.
 
-        If the sources of a program take turns, it must be `exactly` so many rows.
+        If the sources of a program take turns, it must take `exactly` that many rows.
         """
 
     @abstractmethod

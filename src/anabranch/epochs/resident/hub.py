@@ -56,7 +56,7 @@ def number_processes(homes: Sequence[str], before: Sequence[str]) -> list[int]:
 
 
 class Hub:
-    """Connects so many processes; used by the thread that runs epochs.
+    """Connects `count` processes; used by the thread that runs epochs.
 
     They keep the numbers that their homes had `before`.
     """

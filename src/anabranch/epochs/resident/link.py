@@ -82,7 +82,7 @@ class Link:
                 yield data, views
 
     def _receive(self, size: int) -> memoryview | None:
-        """Return so many bytes; None if the connection ends first."""
+        """Return `size` bytes; None if the connection ends first."""
         view = memoryview(bytearray(size))
         filled = 0
         while filled < size:

@@ -211,7 +211,7 @@ class ResidentProcess:
         self._shared: dict[int, SharedValue] = {}
 
     def serve(self) -> None:
-        """Run what the driver says, until it ends or is gone."""
+        """Run the driver's commands until it has no more, or is lost."""
         listener = Listener(self._driver.own_host, self._secret, self._meet)
         try:
             self._read(self._driver, self._end)
@@ -244,7 +244,7 @@ class ResidentProcess:
                     with self._news:
                         self.take(data, blobs)
                         self._news.notify_all()
-            except Exception as error:  # noqa: BLE001 - raised by whoever waits
+            except Exception as error:  # noqa: BLE001 - raised in the waiting thread
                 self._error = error
                 self._end()
             finally:
@@ -608,7 +608,7 @@ def _keep_homes(
 
 
 class HomeMemory:
-    """Where the seats of all runs so far have their states, whatever ran last.
+    """The process that has the states of each seat, over all runs so far.
 
     A run of some of the stages, such as at the end of the stream, leaves the seats of all
     others where they are.
@@ -640,7 +640,7 @@ class HomeMemory:
         shapes = {tuple(seats) for seats in stages}
         keep = shapes <= self._stages
         homes = find_homes(stages, len(hosts), work, before, keep=keep)
-        if not keep:  # another layout: what it does not have is gone
+        if not keep:  # the layout has changed: forget the seats that it lacks
             self._stages = shapes
         self._homes, self._hosts = {**before, **homes}, tuple(hosts)
         return homes

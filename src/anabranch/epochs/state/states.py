@@ -32,8 +32,7 @@ _FOR_REPLICA = 4
 
 
 def fit_buckets(buckets: int, replicas: int) -> int:
-    """Return the number of buckets a unit needs for so many replicas, at least its
-    present one.
+    """Return the number of buckets that a unit needs, at least its present number.
 
     >>> fit_buckets(16, 2), fit_buckets(16, 12), fit_buckets(512, 2)
     (16, 64, 512)
@@ -322,7 +321,7 @@ class ClockStates(StoredStates):
 
     def _go_on(self, bucket: bytes, begin: bytes) -> None:
         """Wait for the next entry of a bucket's index; entries sort by time."""
-        assert self._waiting is not None  # noqa: S101 - whoever asks has begun
+        assert self._waiting is not None  # noqa: S101 - the caller has begun
         found = self._opened.first(bucket + self.index, begin)
         if found is not None:
             entry = found[0][PREFIX_BYTES:]

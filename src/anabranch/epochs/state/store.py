@@ -204,10 +204,10 @@ class BucketStore:
             self._env, self._states, self._meta, self._slots, users = opened
             users.add(self)
         self._reading: Transaction | None = None
-        self._cursor: Any = None  # of that
+        self._cursor: Any = None  # of the transaction
         self._buckets: list[int] = []  # that are read
         self._changed: dict[bytes, bytes] = {}  # in the versions that are read
-        self._sorted: list[bytes] | None = None  # the keys of these
+        self._sorted: list[bytes] | None = None  # the keys of the changes
 
     def find_versions(self, buckets: Iterable[int]) -> dict[int, tuple[Stamp, ...]]:
         """Return the versions of buckets that can be read, the base first."""

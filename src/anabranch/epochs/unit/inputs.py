@@ -328,7 +328,7 @@ class UnitInputs:
         return batches
 
     def _survey(self, piece: SurveyPiece, op: Op) -> None:
-        """Find the rows of epochs to come; whoever reads them says what is wrong."""
+        """Find the rows of later epochs; errors are reported by the task that reads them."""
         assert isinstance(op.kind, ReadFiles)  # noqa: S101
         span = piece.start, piece.end, piece.size
         with contextlib.suppress(InputError):

@@ -82,7 +82,7 @@ class UnitPrograms:
     ) -> None:
         self._unit = unit
         self._layout = job.spec.layout
-        # Columns are chosen for a unit as a whole, and Python runs what they leave.
+        # Columns are chosen for a unit as a whole, and Python runs the rest.
         self._choice = replace(self._layout.choice, columns={})
         self._states = states
         self._on_error = on_error if job.spec.resilient else stop
