@@ -17,6 +17,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -25,6 +26,7 @@ from pathlib import Path
 
 import pyarrow.fs
 
+from tests.connectors import gateway
 from tests.needs import SERVERS
 
 _START_S = 60.0
@@ -121,10 +123,19 @@ class Azure(Store):
 
 
 class Google(Store):
-    """fake-gcs-server, with one bucket, `trades`."""
+    """fake-gcs-server behind a gateway, with one bucket, `trades`."""
 
     def __init__(self, program: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self._public = f"127.0.0.1:{port}"
         super().__init__(program)
+        # A process of its own: Arrow holds the lock of the interpreter while it waits.
+        self._gateway = subprocess.Popen(
+            [sys.executable, gateway.__file__, str(port), self.address]
+        )
+        self._wait(("127.0.0.1", port))
+        self.address, self.endpoint = self._public, f"http://{self._public}"
         bucket = urllib.request.Request(
             f"{self.endpoint}/storage/v1/b?project=test",
             data=b'{"name": "trades"}',
@@ -140,8 +151,13 @@ class Google(Store):
             "memory",
             *place,
             "-public-host",
-            self.address,
+            self._public,
         ]
+
+    def stop(self) -> None:
+        self._gateway.terminate()
+        self._gateway.wait()
+        super().stop()
 
     def url(self, key: str) -> str:
         """Return the URL of a key, with all that a worker has to know."""

@@ -316,8 +316,6 @@ def add(total: int, n: int) -> tuple[int, int]:
     "place", needs.quick(1, ["half-published", "published", "ran"])
 )
 def test_a_killed_job_writes_each_epoch_once_to_a_store(store, crash, place):
-    if store("").startswith("gs://"):
-        pytest.skip("fake-gcs-server refuses the conditional put of a checkpoint")
 
     def run():
         sums = ab.from_iterable(range(60), int).scan(add, 0)
