@@ -104,7 +104,9 @@ class Committer:
         self._checkpoint = checkpoint
         self._upkeep = Upkeep()
         self._untidy = 0  # logs since the record was last tidied
-        self._pickler = Pickler(graph, PickledNames(own=True), lasting=True)
+        numbers = None if checkpoint is None else checkpoint.type_numbers
+        names = PickledNames(own=True)
+        self._pickler = Pickler(graph, names, lasting=True, numbers=numbers)
         self.read = {op.name: 0 for op in graph.sources}
         self.positions: dict[str, Any] = {}
         self.not_read: list[Failure] = []  # unreadable rows in the current epoch

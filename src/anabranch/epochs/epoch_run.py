@@ -290,6 +290,7 @@ class EpochRun(RunningThread):
             checkpoint=None if checkpoint is None else str(checkpoint.directory),
             identity="" if checkpoint is None else checkpoint.states_name,
             seal=Seal() if checkpoint is None else checkpoint.seal,
+            type_numbers=None if checkpoint is None else checkpoint.type_numbers,
             verify=self._options.verify,
             verdicts=find_verdicts(self._graph, self._plan, regions=False),
         )

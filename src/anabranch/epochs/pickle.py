@@ -32,11 +32,17 @@ import sys
 import typing
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import starmap
 from pathlib import Path
-from types import CellType, FunctionType, MemberDescriptorType, ModuleType
+from types import (
+    CellType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    ModuleType,
+)
 from typing import Any, TypeAlias
 
 import cloudpickle
@@ -295,6 +301,9 @@ _SPECIAL = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
 class Pickler:
     """Pickles for one program; if `lasting`, its states are for a checkpoint.
 
+    `classes` of the program are written as numbers: those that a checkpoint has given
+    them (`numbers`), or their places in the program.
+
     >>> from anabranch.graph.graph import Graph
     >>> pickler = Pickler(Graph(()))
     >>> pickler.loads(pickler.dumps([("A", 1.5)]))
@@ -308,12 +317,15 @@ class Pickler:
         originals: Originals | None = None,
         *,
         lasting: bool = False,
+        numbers: Sequence[int] | None = None,
     ) -> None:
         self._lasting = lasting
         self.classes = tuple(_classes_of(graph))
+        given = range(len(self.classes)) if numbers is None else numbers
+        self._numbered = dict(zip(given, self.classes, strict=True))
         self.names = PickledNames() if names is None else names
         self._originals = Originals() if originals is None else originals
-        self._numbers = {id(cls): number for number, cls in enumerate(self.classes)}
+        self._numbers = {id(cls): number for number, cls in self._numbered.items()}
         self._reducers: dict[type, Reduce | None] = {}
         self._heads: dict[type, bytes] = {}
 
@@ -428,7 +440,7 @@ class Pickler:
             raise EngineError(msg) from error
 
     def _load(self, file: io.BytesIO) -> Any:
-        reader = ValueUnpickler(file, self.names, self.classes, self._originals)
+        reader = ValueUnpickler(file, self.names, self._numbered, self._originals)
         value = reader.load()
         for copy, token in reader.copies:
             self._originals.take(copy, token, self._digest(copy))
@@ -617,7 +629,7 @@ class ValueUnpickler(pickle.Unpickler):
         self,
         file: Any,
         names: PickledNames,
-        classes: tuple[type, ...] = (),
+        classes: Mapping[int, type] = MappingProxyType({}),
         originals: Originals | None = None,
     ) -> None:
         super().__init__(file)
@@ -644,6 +656,12 @@ class ValueUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
     def _find_numbered(self, number: int) -> type:
+        if number not in self._classes:
+            msg = (
+                f"it has items of a tuple type that is no longer in the program (number "
+                f"{number} of the types in program.json, from 0)"
+            )
+            raise LookupError(msg)
         return self._classes[number]
 
     def _find_named(self, name: str) -> Any:

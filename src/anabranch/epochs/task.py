@@ -75,6 +75,7 @@ class Spec:
     seal: Seal = NO_KEY
     item_timeout_s: float | None = None
     external: ExternalSinks | None = None
+    type_numbers: tuple[int, ...] | None = None  # that the checkpoint has given
 
     @property
     def states(self) -> Path:

@@ -193,7 +193,10 @@ class Runner:
         self.spec = spec
         self.layout = spec.layout
         lasting = spec.checkpoint is not None
-        self.pickler = Pickler(graph, names, originals, lasting=lasting)
+        numbers = spec.type_numbers
+        self.pickler = Pickler(
+            graph, names, originals, lasting=lasting, numbers=numbers
+        )
         self._units: dict[tuple[int, int], UnitRunner] = {}  # by unit and part
         self._verifier = Verifier(graph, spec.verdicts, spec.verify)
         marked = find_punctuated_operators(graph)

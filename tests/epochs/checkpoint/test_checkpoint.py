@@ -72,10 +72,22 @@ def test_a_run_that_was_taken_over_cannot_commit(opened):
 
 
 def test_another_program_is_told_what_differs(opened):
-    opened().close()
+    opened({**PROGRAM, "types": ["Trade(n: int)"]}).close()
 
-    with pytest.raises(CheckpointError, match="tuple types: were ; are Trade"):
-        opened({**PROGRAM, "types": ["Trade"]})
+    told = r"tuple types: were Trade\(n: int\); are Trade\(n: str\)"
+    with pytest.raises(CheckpointError, match=told):
+        opened({**PROGRAM, "types": ["Trade(n: str)"]})
+
+
+def test_types_keep_their_numbers(opened):
+    """A type that is gone keeps its own, should it come back."""
+    numbers = []
+    for types in (["A", "B"], ["C", "B"], ["D", "C", "A"]):
+        checkpoint = opened({**PROGRAM, "types": types})
+        numbers.append(checkpoint.type_numbers)
+        checkpoint.close()
+
+    assert [(0, 1), (2, 1), (3, 2, 0)] == numbers
 
 
 def test_files_and_records_that_are_not_needed_any_more_go(opened):

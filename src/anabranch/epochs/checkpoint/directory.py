@@ -38,7 +38,11 @@ from typing import Any, NamedTuple
 
 from anabranch.connectors.storage import Location, StorePath, locate
 from anabranch.epochs.checkpoint.files import checkpoint_errors, durably, epoch_of_file
-from anabranch.epochs.checkpoint.program import differences, suggest_additions
+from anabranch.epochs.checkpoint.program import (
+    differences,
+    number_types,
+    suggest_additions,
+)
 from anabranch.epochs.checkpoint.record import (
     FORMAT,
     Log,
@@ -409,6 +413,7 @@ class Checkpoint:
             identity = uuid.uuid4().hex[:12]
             made = {"format": FORMAT, "identity": identity, "program": program}
             self._describe(made)
+            self.type_numbers = tuple(range(len(program["types"])))
             return identity
         found = read_program(self.directory, self.seal)
         try:
@@ -431,9 +436,13 @@ class Checkpoint:
                 f"{self._describe_way_out(additions)}"
             )
             raise CheckpointError(msg)
+        known = found["program"]["types"]
+        numbers, types = number_types(known, told["types"])
+        self.type_numbers = tuple(numbers)
         # additions of this run that older releases cannot read
-        if found["format"] != FORMAT:
-            self._describe({**found, "format": FORMAT})
+        if found["format"] != FORMAT or types != known:
+            described = {**found["program"], "types": types}
+            self._describe({**found, "format": FORMAT, "program": described})
         return str(found["identity"])
 
     def _describe_way_out(self, additions: list[str]) -> str:

@@ -1,8 +1,10 @@
 """The identity of a checkpoint's program: what its states and positions depend on.
 
 The code inside functions may change between two runs, and stateless operators may come
-and go. What must stay: the sources, the sinks, the stateful operators (their kind,
-parameters, key and producers), where states are kept, and the tuple types.
+and go, with tuple types of their own. What must stay: the sources, the sinks, the
+stateful operators (their kind, parameters, key and producers), where states are kept,
+and the attributes of each tuple type. States name a type by its number, so a checkpoint
+keeps the numbers that it has given; those of new types come behind.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import dataclasses
 import datetime as dt
 import enum
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -202,6 +204,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     >>> old = {"operators": {}, "states": {}, "types": ["A(x: int)"]}
     >>> differences(old, old)
     []
+    >>> differences(old, old | {"types": ["B(y: int)", "A(x: int)"]})
+    []
     >>> differences(old, old | {"types": ["A(x: str)"]})
     ['tuple types: were A(x: int); are A(x: str)']
     """
@@ -236,9 +240,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         for name, place in old["states"].items()
         if place != new["states"].get(name)
     ]
-    if old["types"] != new["types"]:
-        were, are = ", ".join(old["types"]), ", ".join(new["types"])
-        found.append(f"tuple types: were {were}; are {are}")
+    found += _compare_types(old["types"], new["types"])
     found += [
         f"tuple type {name!r}: attribute {attribute!r} was added, so it must have a "
         f"default in the class, which must have no slots"
@@ -247,6 +249,35 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         if attribute not in new["defaults"].get(name, ())
     ]
     return found
+
+
+def _compare_types(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Return why the types of a program cannot have the numbers of a checkpoint's.
+
+    A type that is gone does no harm: an item of it in a state stops the job.
+    """
+    if list(old) == list(new):
+        return []
+    names = {text.partition("(")[0] for text in new}
+    changed = [
+        text for text in old if text not in new and text.partition("(")[0] in names
+    ]
+    several = len({*old}) < len(old) or len({*new}) < len(new)
+    if not changed and not several:
+        return []
+    return [f"tuple types: were {', '.join(old)}; are {', '.join(new)}"]
+
+
+def number_types(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Return the numbers of a program's types in a checkpoint, and all of its types.
+
+    >>> number_types(["A(x: int)", "B(y: int)"], ["C(z: int)", "B(y: int)"])
+    ([2, 1], ['A(x: int)', 'B(y: int)', 'C(z: int)'])
+    """
+    if list(old) == list(new):  # even if some are alike
+        return [*range(len(new))], [*new]
+    types = [*old, *(text for text in new if text not in old)]
+    return [types.index(text) for text in new], types
 
 
 def suggest_additions(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
