@@ -215,8 +215,10 @@ def learn(graph: Graph, on_error: Callable[..., Any] | None = None) -> Verdicts:
     found: dict[str, list[Findings]] = {}
     given: dict[str, Arrival] = {}
     for op in graph:  # producers first
-        arrival = offered.get(op.name) or arriving_at(op, given)
-        found[op.name] = learner.about(graph, op, arrival)
+        arrival = offered.get(op.name) or arriving_at(graph, op, given)
+        alone = isinstance(op.kind, _ONE_BY_ONE)
+        faced = arrival._replace(twins=arrival.twins and not alone)
+        found[op.name] = learner.about(graph, op, faced)
         given[op.name] = departing_from(op, arrival, found[op.name])
     blame_givers(graph, found, given)
     for op in graph.sources:
@@ -664,11 +666,39 @@ def arrival_by_annotation(kind: Any) -> Arrival:
 _LOOKED_INTO = (list, tuple, set, frozenset, dict, str, bytes, collections.deque)
 
 
-def arriving_at(op: Op, given: Mapping[str, Arrival]) -> Arrival:
+# Their code sees one item at a time.
+_ONE_BY_ONE = (Map, Filter, FlatMap, Punctuate, Split)
+
+
+def arriving_at(graph: Graph, op: Op, given: Mapping[str, Arrival]) -> Arrival:
     """Return the types of the items that reach an operator."""
     found = NOBODY
     for each in op.inputs:
         found |= given.get(each.operator, ANYTHING)
+    if len(op.inputs) > 1 and _can_change(found) and _come_by_two_ways(graph, op):
+        return found._replace(twins=True)
+    return found
+
+
+def _come_by_two_ways(graph: Graph, op: Op) -> bool:
+    """Tell whether one item may reach an operator on two of its inputs."""
+    above: set[str] = set()
+    for each in op.inputs:
+        behind = _ancestors(graph, each.operator)
+        if above & behind:
+            return True
+        above |= behind
+    return False
+
+
+def _ancestors(graph: Graph, name: str) -> set[str]:
+    """Return an operator with all that its items come from."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        each = waiting.pop()
+        if each not in found and each in graph:
+            found.add(each)
+            waiting += [one.operator for one in graph[each].inputs]
     return found
 
 
@@ -690,6 +720,15 @@ def arrival_from_source(kind: SourceKind, item: Any) -> Arrival:
 
 def departing_from(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
     """Return the types of an operator's outputs."""
+    given = _types_departing(op, arrival, found)
+    if isinstance(op.kind, Map | Filter | Punctuate | Split | Union | Merge):
+        return given._replace(twins=arrival.twins or any(one.hands_on for one in found))
+    if isinstance(op.kind, FromIterable) and given.complete:
+        return given
+    return given._replace(twins=_can_change(given))
+
+
+def _types_departing(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
     kind = op.kind
     if isinstance(kind, Map | FlatMap | Scan | Apply | Block | Generate) or (
         isinstance(kind, Aggregate) and kind.function is not None

@@ -40,7 +40,8 @@ class Arrival(NamedTuple):
 
     Unless it is `complete`, there may be objects of other types. `sets` tells whether a
     set may be among them, `nans` whether one NaN occurs twice: it equals itself only as
-    the same object, and a copy in another process is not.
+    the same object, and a copy in another process is not. `twins` tells whether one
+    object may be part of several items: copies of these have one object each.
     """
 
     top: frozenset[type]
@@ -48,6 +49,7 @@ class Arrival(NamedTuple):
     complete: bool
     sets: bool
     nans: bool = False
+    twins: bool = False
 
     def __or__(self, other: object) -> Arrival:
         """Return the union of two arrivals."""
@@ -59,6 +61,7 @@ class Arrival(NamedTuple):
             self.complete and other.complete,
             self.sets or other.sets,
             self.nans or other.nans,
+            self.twins or other.twins,
         )
 
 
@@ -111,7 +114,7 @@ def _look_deeply(
 ) -> Arrival:
     """Inspect objects level by level, all of one type at once: there may be many."""
     found: set[type] = set()
-    complete = True
+    complete, twins = True, False
     while level:
         kinds = set(map(type, level))
         found |= kinds
@@ -127,6 +130,7 @@ def _look_deeply(
                 continue
             if not issubclass(kind, tuple | frozenset):  # these are acyclic
                 new = {id(each): each for each in same if id(each) not in seen}
+                twins = twins or len(new) < len(same)
                 seen.update(new)
                 same = [*new.values()]
             columns = _columns(kind, same) if same else None
@@ -138,7 +142,7 @@ def _look_deeply(
             complete = complete and inside is not None
             parts.extend(inside or ())
         level = parts
-    return arrival_of(found, complete=complete)
+    return arrival_of(found, complete=complete)._replace(twins=twins)
 
 
 _Column: TypeAlias = Callable[[], Iterable[Any]]  # an attribute of all objects

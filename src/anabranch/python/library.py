@@ -265,9 +265,19 @@ def _make_object(
     )
     if copies or id(obj) in _GIVES_FRESH or obj is sorted:
         return frozenset([fresh])
+    if obj is iter and len(args.positional) == 1:
+        return frozenset(r for r in given if _may_be_iterator(run, r)) | {fresh}
     if module_of(obj) in _FRESH_MODULES:
         return frozenset([fresh])
     return frozenset([fresh]) | held
+
+
+def _may_be_iterator(run: AbstractInterpreter, root: Root) -> bool:
+    """Tell whether `iter` may give a value itself, which `next` then changes."""
+    classes = classes_of(root, run.universe)
+    return classes is None or not all(
+        each in _ITERABLES or is_scalar_type(each) for each in classes
+    )
 
 
 def _find_given(obj: Any, args: Arguments) -> Value:
@@ -433,6 +443,10 @@ def number(parts: Value) -> Plain:
     return Plain()
 
 
+_ITERABLES: Final = (
+    *(*CONTAINERS, range, collections.OrderedDict, collections.defaultdict),
+    *(collections.Counter, type({}.keys()), type({}.values()), type({}.items())),
+)
 _TABLES: Final = (csv.reader, csv.writer, csv.DictReader, csv.DictWriter)
 _DOCUMENTS: Final = (ast.literal_eval, tomllib.loads)
 _RECORD: Final[Any] = collections.namedtuple  # noqa: PYI024 - for those of the user

@@ -69,6 +69,7 @@ from anabranch.python.reach import (
     look_inside,
     note_unknown,
     read_existing,
+    watch_keys,
 )
 from anabranch.python.source import (
     path_to_show,
@@ -526,6 +527,8 @@ def findings_of_readings(
             _check_key(run, reached, reading.attribute, here)
         if reading.runs is not None:
             run_implicit(run, reached, reading.runs, here)
+        if reading.runs == "counts":
+            watch_keys(run, reached, here)
     return run.found
 
 

@@ -567,7 +567,7 @@ def watch_call(run: AbstractInterpreter, obj: Any, args: Arguments, here: Here) 
         watch_text(run, args.all(), here)
         return
     if obj in (set, frozenset, collections.Counter):
-        watch_nans(run, args.all(), here)
+        watch_keys(run, args.all(), here)
         remember_order(run, args.all(), run.heap.site((here.step, obj)))
     if id(obj) in _COMPARING:
         _watch_comparison(run, args.all(), here)
@@ -743,6 +743,12 @@ def watch_identity(
     run: AbstractInterpreter, left: Value, right: Value, here: Here
 ) -> None:
     """Record an `is` comparison of objects that are copied between processes."""
+    if run.universe.arriving.twins and all(
+        any(_has_identity(run, root) for root in side) for side in (left, right)
+    ):
+        text = f"{here.text} asks whether items are one object{_COPIES}"
+        run.found.effect("impure", text, here.place)
+        return
     for one, other in ((left, right), (right, left)):
         if all(map(_is_one_everywhere, one)) or all(
             isinstance(root, Fresh) for root in one
@@ -795,6 +801,56 @@ def watch_lookup(
     """Check a method that compares its argument with existing elements."""
     if name in _LOOKING_UP:
         watch_equality(run, args.all() | {owner}, here)
+        watch_twins(run, args.all(), here)
+
+
+_COPIES = "; copies of them in other processes are several; compare attributes"
+
+
+def watch_keys(run: AbstractInterpreter, value: Value, here: Here) -> None:
+    """Check values that become elements of a set, or keys of a table."""
+    watch_nans(run, value, here)
+    watch_twins(run, value, here)
+
+
+def watch_twins(run: AbstractInterpreter, value: Value, here: Here) -> None:
+    """Record a comparison of items by identity, if one object may be in several."""
+    if not run.universe.arriving.twins:
+        return
+    for root in find_operands(run, value):
+        for cls in _classes_by_identity(run, root):
+            text = f"{here.text} compares {cls.__name__} objects, which have no __eq__"
+            run.found.effect("impure", f"{text}{_COPIES}", here.place)
+
+
+def compares_items(run: AbstractInterpreter, value: Value) -> bool:
+    """Tell whether `==` on a value may compare items by identity."""
+    return any(
+        True
+        for root in find_operands(run, value)
+        for _ in _classes_by_identity(run, root)
+    )
+
+
+def _classes_by_identity(run: AbstractInterpreter, root: Root) -> Iterator[type]:
+    """Yield the classes of an item whose objects equal only themselves."""
+    if isinstance(root, InputPart):
+        for cls in classes_of(root, run.universe) or ():
+            if is_users_class(cls) and not issubclass(cls, enum.Enum):
+                if class_attribute(cls, "__eq__") is object.__eq__:
+                    yield cls
+            elif cls is object:
+                yield cls
+
+
+def _has_identity(run: AbstractInterpreter, root: Root) -> bool:
+    """Tell whether a value may be a mutable part of an item."""
+    if not isinstance(root, InputPart):
+        return False
+    classes = classes_of(root, run.universe)
+    return classes is None or not all(
+        is_scalar_type(each) or issubclass(each, tuple) for each in classes
+    )
 
 
 def watch_nans(run: AbstractInterpreter, value: Value, here: Here) -> None:

@@ -48,6 +48,7 @@ from anabranch.python.objects import (
 )
 from anabranch.python.reach import (
     are_whole_numbers,
+    compares_items,
     find_operands,
     find_reachable,
     is_taken_in_any_order,
@@ -65,9 +66,10 @@ from anabranch.python.reach import (
     watch_equality,
     watch_identity,
     watch_iteration,
+    watch_keys,
     watch_missing,
-    watch_nans,
     watch_text,
+    watch_twins,
 )
 from anabranch.python.source import file_around, node_of
 from anabranch.python.values import (
@@ -373,6 +375,8 @@ def compare_values(run: AbstractInterpreter, one: ir.Compare, here: Here) -> Val
     if inside or one.op in ("==", "!="):
         numbers = frozenset(root for root in value if _is_number(root))
         watch_equality(run, value if inside else value - numbers, here)
+        if inside or (compares_items(run, left) and compares_items(run, right)):
+            watch_twins(run, left, here)
     inner = find_operands(run, value) - value
     run_implicit(run, inner, "==", here, inner | value)
     run_implicit(run, inner, one.op, here, inner | value)
@@ -433,6 +437,7 @@ def build_container(run: AbstractInterpreter, one: ir.Build, here: Here) -> Valu
         return frozenset([fresh])
     if one.kind == "set":
         run_operators(run, join(parts), here, PLAIN)
+        watch_keys(run, join(parts), here)
     return make_holding(run, _KINDS[one.kind], join(parts), here)
 
 
@@ -447,6 +452,7 @@ def _build_dictionary(run: AbstractInterpreter, one: ir.Build, here: Here) -> Va
             keys.append(first)
             held.append(registers[one.items[place + 1]])
     run_hashing(run, join([*held, *keys]), here)
+    watch_keys(run, join(keys), here)
     made = make_holding(run, dict, join(held), here)
     _keep_keys(run, made, join(keys))
     return made
@@ -460,6 +466,7 @@ def add_to_container(run: AbstractInterpreter, one: ir.Add, here: Here) -> None:
         if not isinstance(root, Fresh):
             continue
         if root.type is dict:
+            watch_keys(run, registers[one.values[0]], here)
             run.heap.put(root.site, KEYS, registers[one.values[0]])
             run.heap.put(root.site, ELEMENTS, registers[one.values[-1]])
         else:
@@ -467,7 +474,7 @@ def add_to_container(run: AbstractInterpreter, one: ir.Add, here: Here) -> None:
         if root.type is not list:
             run_hashing(run, held, here)
         if root.type is set:
-            watch_nans(run, held, here)
+            watch_keys(run, held, here)
 
 
 def iterate(
@@ -487,6 +494,7 @@ def get_element(run: AbstractInterpreter, one: ir.GetElement, here: Here) -> Val
     captured = frozenset(root for root in value if isinstance(root, Existing))
     run_hashing(run, index | captured, here)
     watch_equality(run, index | captured, here)
+    watch_twins(run, index, here)
     match code.maker_of(one.index):
         case ir.Const(value=key) if all(_has_at(root, key) for root in value):
             made = code.maker_of(one.value)
@@ -792,6 +800,7 @@ def set_element(run: AbstractInterpreter, one: ir.SetElement, here: Here) -> Non
     registers = here.frame.registers
     index = registers[one.index]
     run_operators(run, index, here, PLAIN)
+    watch_keys(run, index, here)
     new = NOTHING if one.new is None else registers[one.new]
     match here.frame.code.maker_of(one.index):
         case ir.Build(kind="slice") if not all(isinstance(r, Plain) for r in new):
