@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 import anabranch as ab
+from anabranch.connectors import kafka as connector
 from anabranch.connectors import partitions
 from anabranch.connectors.external import open_external
 from anabranch.connectors.files.arrow_items import form_of, to_table
@@ -391,6 +393,27 @@ def test_a_broker_that_is_killed_and_started_again_loses_and_doubles_nothing(
 
     assert list(range(150)) == seen
     assert [b"%d" % n for n in range(150)] == kafka.received(back, 150)
+
+
+@pytest.mark.long
+def test_a_producer_is_not_fenced_off_by_those_it_has_replaced(kafka, monkeypatch):
+    """A step is so short that many end before the broker is there again."""
+    monkeypatch.setattr(connector, "_STEP_S", 0.2)
+    monkeypatch.setattr(connector, "_TELL_S", 0.2)
+    topic = kafka.topic(1)
+    sink = KafkaSink(kafka.servers, topic, "jsonl", patience_s=300)
+    sink.open("many-tries", int)
+    kafka.kill()
+    sink.write([1, 2, 3])
+    timer = threading.Timer(3, kafka.start)
+    timer.start()
+
+    sink.prepare(1)
+    sink.commit(1)
+
+    timer.join()
+    sink.close()
+    assert [b"1", b"2", b"3"] == kafka.received(topic, 3)
 
 
 @pytest.mark.long

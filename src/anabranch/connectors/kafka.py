@@ -451,10 +451,10 @@ class KafkaSink(Sink):
         self._form = form_of(type) if tabular else None
         self._name = f"anabranch-{job}"
         with self._errors():
-            self._connect(self.patience_s)
+            self._connect(time.monotonic() + self.patience_s)
         return self._last
 
-    def _connect(self, at_most_s: float) -> None:
+    def _connect(self, until_s: float) -> None:
         """Replace all earlier producers; their open transactions are aborted."""
         if self._producer is not None:
             _given_up.append(self._producer)
@@ -481,8 +481,23 @@ class KafkaSink(Sink):
         self._group = self._kafka.Consumer(
             {**common, "group.id": self._name, "enable.auto.commit": False}
         )
-        self._producer.init_transactions(at_most_s)
+        self._begin(until_s)
         self._last = self._find_last()
+
+    def _begin(self, until_s: float) -> None:
+        """Have the brokers know the producer; try until then.
+
+        The same producer tries again: if another took its place, the brokers could hear
+        of it first, and take that one for the newer of the two.
+        """
+        while True:
+            try:
+                self._producer.init_transactions(self._step_s)
+            except self._kafka.KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > until_s:
+                    raise
+            else:
+                return
 
     def write(self, items: Sequence[Any]) -> list[Malformed]:
         refused: list[Malformed] = []
@@ -565,7 +580,7 @@ class KafkaSink(Sink):
         while self._last < epoch:
             try:
                 if anew:
-                    self._connect(self._step_s)
+                    self._connect(until_s)
                     if self._last >= epoch:
                         return
                     self._producer.begin_transaction()
