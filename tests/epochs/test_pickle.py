@@ -222,6 +222,37 @@ def test_a_tuple_keeps_the_attributes_beside_its_values(pickler):
     assert (1, "kept") == (found.n, found.remark)
 
 
+def _computed(base, compute):
+    """Return a subclass whose constructor computes the value."""
+
+    class Computed(base):
+        def __new__(cls, given):
+            made = super().__new__(cls, compute(given))
+            made.given = given
+            return made
+
+    return Computed
+
+
+@pytest.mark.parametrize(
+    ("base", "compute", "given"),
+    [
+        (str, lambda text: text + "!", "a"),
+        (int, lambda n: n + 1, 1),
+        (float, lambda x: x * 2, 1.5),
+        (bytes, lambda data: data * 2, b"a"),
+        (tuple, lambda one: (one, one), 1),
+    ],
+)
+def test_a_value_is_not_computed_again(pickler, base, compute, given):
+    value = _computed(base, compute)(given)
+
+    found = pickler.loads(pickler.dumps(value))
+
+    assert (compute(given), given) == (found, found.given)
+    assert type(value) is type(found)
+
+
 class Held(NamedTuple):
     n: int
     name: str

@@ -43,7 +43,7 @@ from types import (
     MemberDescriptorType,
     ModuleType,
 )
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import cloudpickle
 from cloudpickle import cloudpickle as internals
@@ -718,6 +718,8 @@ def _reducer_of(kind: type) -> Reduce | None:  # noqa: PLR0911 - one case per ki
         return _reduce_tuple
     if _needs_own_new(kind):
         return _reduce_object
+    if _is_value_with_own_new(kind):
+        return _reduce_value
     return _reduce_original if is_identified(kind) else None
 
 
@@ -745,6 +747,35 @@ def _reduce_tuple(item: Any) -> Any:
 
 def _reduce_object(item: Any) -> Any:
     return _object_of, (type(item), vars(item))
+
+
+# How the value of an instance of a subclass is read, past the methods of the subclass.
+_VALUES: Final[Mapping[type, Callable[[Any], Any]]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+}
+
+
+def _is_value_with_own_new(kind: type) -> bool:
+    """Tell whether instances are numbers, texts or tuples that `__new__` computes.
+
+    A copy must not be computed again: `__new__` may add to what it is given.
+    """
+    base = next((each for each in _VALUES if issubclass(kind, each)), None)
+    if base is None or not isinstance(kind.__new__, FunctionType):
+        return False
+    own = getattr(kind, "__getnewargs__", None)
+    plain = own is getattr(base, "__getnewargs__", None)
+    slots = any("__slots__" in vars(each) for each in kind.__mro__)
+    return plain and not hasattr(kind, "__getnewargs_ex__") and not slots
+
+
+def _reduce_value(value: Any) -> Any:
+    base = next(each for each in _VALUES if isinstance(value, each))
+    return _value_of, (type(value), _VALUES[base](value)), vars(value) or None
 
 
 def _reduce_member(member: Any) -> Any:
@@ -869,6 +900,11 @@ def _tuple_of(cls: Any, values: tuple[Any, ...]) -> Any:
     if len(values) < len(cls._fields):  # of a migrated checkpoint
         values += _later_values(cls, cls._fields[len(values) :])
     return tuple.__new__(cls, values)
+
+
+@name_function("value")
+def _value_of(cls: type, value: Any) -> Any:
+    return type(value).__new__(cls, value)
 
 
 @name_function("rows")

@@ -177,6 +177,7 @@ class _Reader(pickle.Unpickler):
             "type": self._classes.__getitem__,
             "tuple": _tuple_of,
             "object": _object_of,
+            "value": lambda _, value: value,
             "named": lambda _: Instance,
             "original": lambda _, make, arguments: make(*arguments),
             "fill_original": _keep_state,
