@@ -13,12 +13,12 @@ a keyed region are sorted by position. A plan that asks for another ordering is 
 
 Cuts: several Python workers of one task run a unit, one behind the other.
 
-A threaded port of the paper is, on Spark, a cut between two chained `mapInArrow`: the
-first worker runs the operators before it and passes each chunk on at once, so that the
-two overlap. Behind the cut are an operator and all that it leads to; if several streams
-lead there, a chunk's items on them are ordered by position. Only the last worker saves
-states: it gets the changes of the others with the last row, and writes them in one
-transaction, as if there had been no cut.
+A threaded port of the paper is a cut between two workers of a task; on Spark, between two
+chained `mapInArrow`. The first worker runs the operators before it and passes each chunk
+on at once, so that the two overlap. Behind the cut are an operator and all that it leads
+to; if several streams lead there, a chunk's items on them are ordered by position. Only
+the last worker saves states: it gets the changes of the others with the last row, and
+writes them in one transaction, as if there had been no cut.
 
 Workers run a changed graph: lifted states become states of operators, and windows
 computed in two steps take partial aggregates.
@@ -50,6 +50,8 @@ from anabranch.runtime.codegen import Entry, find_punctuated_operators
 from anabranch.runtime.compiled.program import NOTHING, CompileChoice, choice_of
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import Positions, positions_of
+
+ON = "spark"  # the engine that plans for epochs are compiled for
 
 
 def lift_states(graph: Graph, plan: Plan) -> Graph:
@@ -96,7 +98,7 @@ def _lift(op: Op, places: tuple[StatePlace, ...]) -> Op:
         msg = (
             f"only the state of a function can be lifted, out of its own variables; the "
             f"plan lifts {', '.join(map(str, places))} out of {op.name!r}, but {why}; "
-            f"compile the program with on='spark'"
+            f"compile the program with on={ON!r}"
         )
         raise PlanError(msg)
     return replace(op, kind=Lifted(op.kind, places, values))
@@ -282,7 +284,7 @@ def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> EpochLayout
         name: region.name for region in plan.regions for name in region.operators
     }
     made = _connect(graph, drafts, region_of, positions_of(graph, prolific), one_to_one)
-    check_orders(plan, made.orders, "spark")
+    check_orders(plan, made.orders, ON)
     # A failed epoch is repeated from its initial states, so the outputs before the
     # failure are of no use.
     return replace(made, choice=replace(choice_of(plan), repeatable=None))
@@ -298,9 +300,9 @@ def _refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
             why = "punctuations or advances of a clock would be counted as items"
         if why is not None:
             msg = (
-                f"the Spark engine must be able to run region {region.name} as planned, "
+                f"the {ON} engine must be able to run region {region.name} as planned, "
                 f"ordered by {region.ordering}; {why}; compile the program with "
-                f"on='spark' and the on_error of the run"
+                f"on={ON!r} and the on_error of the run"
             )
             raise PlanError(msg)
 
