@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -68,7 +69,8 @@ class HeldItems(NamedTuple):
     def list_items(self) -> list[Any]:
         """Return the items."""
         values = [column.list_values() for column in self.columns]
-        return [tuple.__new__(self.type, row) for row in zip(*values, strict=True)]
+        rows = zip(*values, strict=True)
+        return list(map(tuple.__new__, itertools.repeat(self.type), rows))
 
 
 class LentStates(dict[Any, State]):

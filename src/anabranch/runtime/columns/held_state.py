@@ -85,7 +85,7 @@ def join_columns(
     rows = zip(*columns, strict=True) if columns else [()] * count
     if shape.type is None:
         return list(rows)
-    return [tuple.__new__(shape.type, row) for row in rows]
+    return list(map(tuple.__new__, itertools.repeat(shape.type), rows))
 
 
 _HELD_KEYS = 1 << 16  # held for longer than a batch needs them
