@@ -544,3 +544,40 @@ def test_offsets_without_a_message_are_passed_over(kafka):
     assert [Reading(**json.loads(v)) for v in (*values[:6], *values[12:])] == [
         item for item, _ in fast[4][0]
     ]
+
+
+class ImitatedClients:
+    """The module of librdkafka's clients; notes what they are asked, in order."""
+
+    KafkaException = confluent_kafka.KafkaException
+    TopicPartition = confluent_kafka.TopicPartition
+
+    def __init__(self):
+        self.asked = []
+        self.settings = {}
+
+    def Producer(self, settings):  # noqa: N802 - as there
+        self.settings = settings
+        return SimpleNamespace(
+            init_transactions=lambda _: self.asked.append("init_transactions")
+        )
+
+    def Consumer(self, _):  # noqa: N802 - as there
+        return SimpleNamespace(committed=self.ask_committed)
+
+    def ask_committed(self, marks, timeout):
+        self.asked.append("committed")
+        if len(self.asked) == 1:  # nobody is connected yet
+            raise self.KafkaException(confluent_kafka.KafkaError(-185))
+        return [confluent_kafka.TopicPartition(marks[0].topic, 0, 7)]
+
+
+def test_a_producer_is_asked_for_transactions_once_brokers_have_answered(monkeypatch):
+    clients = ImitatedClients()
+    monkeypatch.setattr("anabranch.connectors.kafka.require", lambda *_: clients)
+    sink = KafkaSink("host:9092", "out", "jsonl", options=(("linger.ms", 7),))
+
+    assert sink.open("job", int) == 7
+    assert clients.asked == ["committed", "init_transactions", "committed"]
+    assert clients.settings["retry.backoff.ms"] < 100
+    assert clients.settings["linger.ms"] == 7

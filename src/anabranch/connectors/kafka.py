@@ -394,6 +394,8 @@ _TELL_S = 5.0
 _STEP_S = 15.0  # duration of a transaction step before it is restarted
 _given_up: list[Any] = []  # producers that would not end either
 _DRAIN_S = 0.01
+_RETRY_MS = 20  # instead of 100
+_CONNECT_S = 0.5
 _QUEUED = 1 << 21  # messages of an epoch; librdkafka also limits their bytes
 
 _Message: TypeAlias = tuple[bytes | None, dict[str, Any]]  # and further arguments
@@ -463,7 +465,12 @@ class KafkaSink(Sink):
             "log_level": 2,
             **dict(self.options),
         }
-        queue = {"queue.buffering.max.messages": _QUEUED}
+        # A transaction that begins while the broker still ends the one before is refused
+        # at first, so most epochs wait for one retry.
+        queue = {
+            "queue.buffering.max.messages": _QUEUED,
+            "retry.backoff.ms": _RETRY_MS,
+        }
         # The producer decides how long it retries; it is given our limit.
         patience_ms = max(1, round(self.patience_s * 1000))
         if self.at_least_once:
@@ -481,6 +488,10 @@ class KafkaSink(Sink):
         self._group = self._kafka.Consumer(
             {**common, "group.id": self._name, "enable.auto.commit": False}
         )
+        # Without a connection, librdkafka looks for one only every half a second; it has
+        # one once the consumer has been answered.
+        with contextlib.suppress(self._kafka.KafkaException):
+            self._group.committed([self._mark()], timeout=_CONNECT_S)
         self._begin(until_s)
         self._last = self._find_last()
 
