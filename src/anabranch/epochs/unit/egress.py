@@ -191,8 +191,14 @@ def _csv(item_type: Any, batch: WireBatch) -> Iterable[bytes | memoryview]:
     return (encode_csv(batch.items, columns_of(item_type), header=True),)
 
 
+class NoPlaceError(Exception):
+    """An item cannot be written, and only positions could say which one it is."""
+
+
 def _fitting(op: Op, item_type: Any, batch: WireBatch, on_error: OnError) -> WireBatch:
     """Return the items that can be written; the others go to `on_error`."""
+    if not batch.positions:
+        raise NoPlaceError
     kept = []
     for item, number in zip(batch.items, batch.positions[0].tolist(), strict=True):
         try:

@@ -35,7 +35,7 @@ from anabranch.epochs.task import (
     WarmUp,
     WorkerJob,
 )
-from anabranch.epochs.unit.egress import Exits
+from anabranch.epochs.unit.egress import Exits, NoPlaceError
 from anabranch.epochs.unit.in_columns import (
     InColumns,
     InSegments,
@@ -498,7 +498,11 @@ class UnitRunner:
                 written[sink] = self._exits.write(sink, stream, task, channel)
         else:
             left = {e: [b] for e, b in self._process(task, share, streams)}
-            written, _ = self._exits.leave(left, task, channel, rows)
+            try:
+                written, _ = self._exits.leave(left, task, channel, rows)
+            except NoPlaceError:  # repeat with positions
+                left = {e: [b] for e, b in self._replay()}
+                written, _ = self._exits.leave(left, task, channel, rows)
         reach("processed", task.attempt.epoch)
         pickler = self._job.pickler
         changes = self._saved.changes(self._unit.operators)
