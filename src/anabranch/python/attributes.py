@@ -40,6 +40,7 @@ from anabranch.python.objects import (
     is_frozen_instance,
     is_instance_of_users,
     is_scalar,
+    is_scalar_type,
     is_users_class,
     is_users_code,
     is_users_descriptor,
@@ -296,7 +297,7 @@ def read_attribute(
     return join(_read_attribute_of(run, root, name, here) for root in value)
 
 
-def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
+def _read_attribute_of(  # noqa: C901, PLR0911 - one return for each kind of value
     run: AbstractInterpreter, root: Root, name: str, here: Here
 ) -> Value:
     if isinstance(root, Parent):
@@ -320,10 +321,25 @@ def _read_attribute_of(  # noqa: PLR0911 - one return for each kind of value
         case Method(owner) if (facts := facts_about(owner)) and facts.open:
             # not a method but a column: part of its table and like it
             return _read_attribute_of(run, owner, name, here)
+        case Method(owner) if _is_of_builtin(run, owner) and not hasattr(
+            types.BuiltinMethodType, name
+        ):
+            return NOTHING  # raises AttributeError
         case BoundMethod(function=function) if not _has_entry(function, name):
             run.found.read(name, None, None, here.place)  # it may be assigned elsewhere
             return NOTHING  # raises AttributeError
     return note_unknown(run, f"{here.text} is an attribute of a function", here)
+
+
+def _is_of_builtin(run: AbstractInterpreter, owner: Root) -> bool:
+    """Tell whether a value has only methods written in C, without attributes."""
+    if isinstance(owner, Plain):
+        return not is_users_class(owner.type)
+    classes = classes_of(owner, run.universe)
+    made = isinstance(owner, Fresh | InputPart) and bool(classes)
+    return made and all(
+        each in CONTAINERS or is_scalar_type(each) for each in classes or ()
+    )
 
 
 def _has_entry(function: types.FunctionType, name: str) -> bool:
@@ -502,6 +518,7 @@ def read_method(run: AbstractInterpreter, value: Value, name: str, here: Here) -
     )
     if may_fail:
         found -= {Method(root, name) for root in value if isinstance(root, Plain)}
+    found -= {Method(root, name) for root in value if _lacks(run, root, name)}
     has_method = any(
         (isinstance(r, Method) and r.name == name)
         or (isinstance(r, BoundMethod) and r.owner in value)
@@ -512,6 +529,17 @@ def read_method(run: AbstractInterpreter, value: Value, name: str, here: Here) -
     if not has_method or methods == found or run.universe.has_field(name):
         return found
     return methods
+
+
+def _lacks(run: AbstractInterpreter, root: Root, name: str) -> bool:
+    """Tell whether a value certainly has no method of a name: calling it fails."""
+    if not isinstance(root, Fresh | InputPart):
+        return False
+    classes = classes_of(root, run.universe)
+    return bool(classes) and all(
+        (each in CONTAINERS or is_scalar_type(each)) and not hasattr(each, name)
+        for each in classes or ()
+    )
 
 
 def _has_methods(run: AbstractInterpreter, root: Root) -> bool:

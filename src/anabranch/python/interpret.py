@@ -37,6 +37,7 @@ from anabranch.python.loops import find_kept, find_read
 from anabranch.python.lower import LoweringError, lower
 from anabranch.python.methods import call_arguments, call_method, make_at, make_fresh
 from anabranch.python.objects import (
+    CONTAINERS,
     class_attribute,
     field_names,
     is_instance_of_users,
@@ -372,6 +373,8 @@ def _call_existing(  # noqa: C901, PLR0911 - one case for each kind of callable
         return call_getter(run, obj, args, here)
     if is_instance_of_users(obj):
         return run_special(run, root, IMPLICIT["call"], here, args)
+    if type(obj) in CONTAINERS:
+        return NOTHING  # raises TypeError
     return call_library(run, obj, args, here)
 
 

@@ -147,7 +147,7 @@ _FUNCTIONS: Mapping[str, str] = {
         broadcast_to ceil clip column_stack compress concatenate convolve copy corrcoef
         correlate cos count_nonzero cov cross cumprod cumsum deg2rad delete diag diagonal
         diff digitize divide dot dstack dtype ediff1d einsum equal exp expand_dims
-        expm1 eye fabs finfo flatnonzero flip fliplr flipud float16 float32 float64 floor
+        expm1 errstate eye fabs finfo flatnonzero flip fliplr flipud float16 float32 float64 floor
         frombuffer full full_like gradient greater histogram histogram2d hsplit hstack hypot
         identity iinfo in1d inner insert int16 int32 int64 int8 interp intersect1d invert
         isclose isfinite isin isinf isnan kron less lexsort linspace log log10 log1p log2
@@ -899,6 +899,7 @@ _DISPATCHING: Final = _dispatching.__code__  # type: ignore[attr-defined]
 _MANAGING: Final = _managing.__code__
 CONTEXTS: Final[tuple[type, ...]] = (
     *(contextlib.suppress, contextlib.nullcontext, type(decimal.localcontext())),
+    np.errstate,
     contextlib._GeneratorContextManager,  # noqa: SLF001 - the class of such a context
 )
 
