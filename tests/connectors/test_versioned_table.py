@@ -115,6 +115,16 @@ def lake(request, tmp_path):
     return Lake(tmp_path, request.param)
 
 
+def test_an_item_replaces_the_row_with_the_same_values_of_several_attributes(lake):
+    lake.run([Trade("a", 1.0, 1), Trade("a", 2.0, 1), Trade("b", 1.0, 1)])
+
+    by = ("symbol", "price")
+    lake.run([Trade("a", 2.0, 7), Trade("b", 2.0, 8)], by=by)
+
+    expected = [("a", 1.0, 1), ("a", 2.0, 7), ("b", 1.0, 1), ("b", 2.0, 8)]
+    assert expected == [tuple(row) for row in lake.rows]
+
+
 @pytest.mark.parametrize("engine", ["sequential", "local"])
 def test_what_is_written_is_read_back_in_order(lake, engine):
     ab.run(lake.write(ab.from_iterable(TRADES, Trade)), on=engine)

@@ -126,7 +126,7 @@ class DeltaSink(TableSink):
 
     def _merge(self, table: Any, rows: Any, properties: Any) -> None:
         same = " AND ".join(
-            f'old."{name}" IS NOT DISTINCT FROM new."{name}"' for name in self.by
+            f'(old."{name}" IS NOT DISTINCT FROM new."{name}")' for name in self.by
         )
         table.merge(
             rows,

@@ -1,4 +1,5 @@
 import datetime as dt
+import enum
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -353,3 +354,24 @@ def test_a_decimal_with_too_many_digits_is_refused_by_its_item(tmp_path, number)
 
     with pytest.raises(OutputError, match=r"item 2 .* column 'amount' must be decimal"):
         ab.run(sink, on="sequential")
+
+
+class Side(enum.Enum):
+    BUY = "b"
+    SELL = "s"
+
+
+class Order(NamedTuple):
+    price: float
+    side: Side
+    origin: Side | None
+
+
+def test_directories_give_members_of_an_enum(tmp_path):
+    folder = tmp_path / "side=s" / "origin=__HIVE_DEFAULT_PARTITION__"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"price": [1.5]}), folder / "x.parquet")
+
+    found = ab.testing.outputs(ab.read_parquet(tmp_path, Order))
+
+    assert [Order(1.5, Side.SELL, None)] == found

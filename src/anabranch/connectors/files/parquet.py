@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -383,7 +384,9 @@ def _values_in_path(
             if text == _NO_PARTITION and may_be_none(shape_of(annotation)):
                 found[name] = None
             elif known is not None and text != _NO_PARTITION:
-                found[name] = known.one(text)
+                value = known.one(text)
+                # a column has the value of a member, as files that we write do
+                found[name] = value.value if isinstance(value, Enum) else value
         except ValueError:
             pass
         if name not in found:
