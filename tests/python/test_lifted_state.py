@@ -201,7 +201,16 @@ def test_state_of_one_operator_alone_is_lifted(function, place):
     assert f"its state is lifted: {place}" in made.explain()
 
 
+def count_and_identify(item):
+    WINDOW.append(item)
+    return id(item), len(WINDOW)
+
+
 NOT_LIFTED = {
+    "what goes with another effect": (
+        count_and_identify,
+        r"the code does more than change it: id .+ \(line \d+\)$",
+    ),
     "what an object holds": (deep, "changes the global TALLY.of"),
     "what cannot be pickled": (picky, "PICKY cannot be pickled: stays here"),
     "an attribute of a class": (ticket, "Ticket is a class, which is pickled by its"),

@@ -65,8 +65,10 @@ def find_lift(op: Op, findings: Sequence[Findings], sharing: Sequence[Sharing]) 
 
 
 def _why_not_followed(found: Findings) -> str | None:
-    if any(effect.kind != "changes" for effect in found.effects):
-        return "the code does more than change it"
+    more = next((each for each in found.effects if each.kind != "changes"), None)
+    if more is not None:
+        text = more.text.partition(";")[0]
+        return f"the code does more than change it: {text} (line {more.line})"
     if found.runs_anything or found.writes_anything or found.calls_anyone:
         return "the code cannot be followed wholly"
     if found.resources or found.writes_settings:
