@@ -479,6 +479,45 @@ def test_a_position_that_cannot_be_saved_is_refused(position):
         ab.run(out, on="sequential")
 
 
+class Pages(ab.Source):
+    """Yields the token of the next page for all rows of a page."""
+
+    block = 4
+
+    def partitions(self):
+        return ["a", "b"]
+
+    def read(self, partition, position):
+        for page in range(position or 0, 4):
+            for row in range(3):
+                yield 3 * page + row, page + 1
+
+
+class BeginsAnew(ab.Source):
+    block = 4
+
+    def partitions(self):
+        return ["a", "b"]
+
+    def read(self, partition, position):
+        yield from ((n, n + 1) for n in range(12))
+
+
+def test_rows_that_share_a_position_are_refused(engine):
+    with pytest.raises(InputError, match=r"'a' have 1, so .* as in \[page, row\]"):
+        ab.run(ab.read(Pages(), int).to_list(), on=engine)
+
+
+@pytest.mark.spark
+def test_a_source_that_does_not_heed_its_position_is_refused_where_it_matters():
+    with pytest.raises(InputError, match=r"read\('a', 4\) came to its own start again"):
+        ab.run(ab.read(BeginsAnew(), int).to_list(), on="spark", epoch_items=8)
+
+    out = ab.read(BeginsAnew(), int).to_list()
+    ab.run(out, on="sequential")
+    assert [*range(4), *range(4)] == out.items[:8]
+
+
 def test_a_row_without_a_position_is_refused():
     class Bare(ab.Source):
         def read(self, partition, position):

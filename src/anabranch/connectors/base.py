@@ -88,9 +88,10 @@ class Source:
     cannot be pickled; a live source that has `offsets` is read by workers.
 
     **Positions.** A position says where the next row of a partition is: an offset, a
-    row id, a page token. It can be anything that survives a round trip through JSON: a
-    number, a string, or lists and dicts of these; None means the start. Reading from
-    the same position must give the same rows again.
+    row id, a page token with the number of the row in its page. Each row has another
+    one. It can be anything that survives a round trip through JSON: a number, a string,
+    or lists and dicts of these; None means the start. Reading from the same position
+    must give the same rows again.
 
     **Order.** A bounded source gives up to `block` rows of its first partition, then of
     its second, and so on, and begins again with the first. So the order is the same on

@@ -97,15 +97,16 @@ class Cursor:
         self.position = position
         self.index = index
         self.ended = False
+        self._start = position  # where `read` began
         self._made: Iterator[Any] | None = None  # by `read`
         self._rows: Iterator[Any] | None = None  # the same, watched
 
     def rows(self, count: int) -> Iterator[Any]:
         """Yield up to `count` rows: items, and malformed ones."""
+        begins = self._rows is None
         if self._rows is None:
             self._made = rows = self._begin()
             self._rows = rows if self._op.copied else watch_items(self._op, rows)
-        before = self.index
         for _ in range(count):
             try:
                 pair = next(self._rows)
@@ -119,11 +120,15 @@ class Cursor:
                 raise self._describe_failure(error) from error
             if type(pair) is not tuple or len(pair) != 2:  # noqa: PLR2004 - a pair
                 raise self._describe_no_pair(pair)
-            self.position = pair[1]
+            position = pair[1]
+            if begins or position is None:
+                self._refuse_unsaved(position)
+                begins = False
+            if position in (self.position, self._start):
+                self._refuse_repeated(position)
+            self.position = position
             self.index += 1
             yield copy_output(pair[0]) if self._op.copied else pair[0]
-        if self.index > before:
-            self._refuse_position()
 
     def read_on(self) -> None:
         """Read from the last position again: more rows may have arrived."""
@@ -137,14 +142,31 @@ class Cursor:
         self._made = self._rows = None
 
     def _begin(self) -> Iterator[Any]:
+        self._start = self.position
         try:
             return iter(self._source.read(self.partition, self.position))
         except Exception as error:
             raise self._describe_failure(error) from error
 
-    def _refuse_position(self) -> None:
+    def _refuse_repeated(self, position: Any) -> None:
+        """Refuse a position from which another row was, or would be, read."""
+        where = f"{_describe(self._op)} must yield another position after each row; "
+        if position == self.position:
+            msg = (
+                f"{where}two rows of partition {self.partition!r} have {position!r}, so "
+                f"a job could not go on between them; add the number of the row, as "
+                f"in [page, row]"
+            )
+            raise InputError(msg)
+        msg = (
+            f"{where}read({self.partition!r}, {position!r}) came to its own start "
+            f"again; give the rows behind the position, not those from the beginning"
+        )
+        raise InputError(msg)
+
+    def _refuse_unsaved(self, position: Any) -> None:
         """Refuse a position that a checkpoint cannot save, or an invalid one."""
-        if self.position is None:
+        if position is None:
             msg = (
                 f"{_describe(self._op)} must yield the position after each row; for "
                 f"partition {self.partition!r} it yielded None, which means the "
@@ -152,13 +174,13 @@ class Cursor:
             )
             raise InputError(msg)
         try:
-            if json.loads(json.dumps(self.position)) == self.position:
+            if json.loads(json.dumps(position)) == position:
                 return
         except (TypeError, ValueError, RecursionError):
             pass
         msg = (
             f"{_describe(self._op)} must yield positions that JSON preserves; for "
-            f"partition {self.partition!r} it gave {self.position!r}; "
+            f"partition {self.partition!r} it gave {position!r}; "
             f"make it of numbers, strings, lists and dicts with strings as keys"
         )
         raise InputError(msg)

@@ -26,7 +26,7 @@ from anabranch.runtime.profile import Undisturbed
 from anabranch.runtime.program import operator_at
 from anabranch.runtime.verify.verifier import Verify
 
-_LOGGER = logger_of("engines")
+_LOGGER = logger_of("runtime")
 _LOOK_S = 0.1  # how often `hurry` is checked
 _CLOSING_S = 5.0  # how long sinks may take to close when operators are abandoned
 
