@@ -119,6 +119,93 @@ def test_a_key_that_changes_something_is_refused():
         ab.run(out, on="sequential")
 
 
+class Numbers(dict):
+    """A class of the program whose elements are made when they are read."""
+
+    def __missing__(self, key):
+        self[key] = len(self)
+        return self[key]
+
+
+NUMBERS = Numbers()
+UNSEEN = eval("lambda visit: visit")
+
+
+def visits():
+    return ab.from_iterable(VISITS, Visit)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(
+            lambda: visits().join(
+                visits(),
+                on="ts",
+                left_window=1,
+                right_window=1,
+                into=lambda a, b: (a.user, b.n),
+            ),
+            id="join",
+        ),
+        pytest.param(
+            lambda: ab.barrier(visits(), visits(), into=lambda a, b: (a.user, b.n)),
+            id="barrier",
+        ),
+        pytest.param(
+            lambda: visits().lookup({0: "x"}, on="n", into=lambda v, x: (x, v.ts)),
+            id="lookup",
+        ),
+        pytest.param(
+            lambda: (
+                visits().lookup({0: "x"}, on="n", default="y").map(lambda p: p[::-1])
+            ),
+            id="lookup without into",
+        ),
+        pytest.param(
+            lambda: ab.from_iterable(VISITS).event_time("ts"), id="event_time"
+        ),
+    ],
+)
+def test_a_key_of_items_made_by_a_function_is_not_blamed_on_other_classes(make):
+    keyed = make().key_by(lambda item: item[0]).scan(lambda n, _: (n + 1, n), 0)
+    regions = ab.compile(keyed.to_list(), on="local").plan.regions
+    assert any("scan" in region.operators for region in regions)
+
+
+def test_a_key_that_only_some_class_could_change_runs_sequentially():
+    items = ab.from_iterable(VISITS).map(UNSEEN)
+    keyed = items.key_by(lambda visit: visit[0]).scan(count, 0)
+    regions = ab.compile(keyed.to_list(), on="local").plan.regions
+    assert not any("scan" in region.operators for region in regions)
+    assert "if such an item arrives, self[key] changes" in " ".join(
+        ab.explain(keyed.to_list(), on="local").split()
+    )
+    assert run(keyed, "local", {"degree": 2}) == list(numbered(lambda v: v.user))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: ab.from_iterable([NUMBERS]), id="source"),
+        pytest.param(
+            lambda: visits().lookup({0: NUMBERS}, on="n", into=lambda _, x: x),
+            id="lookup",
+        ),
+    ],
+)
+def test_a_key_that_changes_items_that_arrive_is_refused(make):
+    keyed = make().key_by(lambda item: item["a"]).scan(lambda n, _: (n + 1, n), 0)
+    with pytest.raises(GraphError, match=r"does not: self\[key\] changes the input"):
+        ab.compile(keyed.to_list())
+
+
+def test_a_function_that_changes_the_table_it_looks_up_in_is_sequential():
+    read = visits().lookup({0: NUMBERS}, on="n", into=lambda v, x: x[v.user], name="it")
+    regions = ab.compile(read.to_list(), on="local").plan.regions
+    assert not any("it" in region.operators for region in regions)
+
+
 def test_a_key_that_takes_items_of_an_iterator_is_refused():
     numbers = itertools.count()
 

@@ -32,12 +32,14 @@ from anabranch.graph.kind import (
 )
 from anabranch.graph.types import fields_of, parameter_type
 from anabranch.operators.blocks import Block, Collect, Deal
+from anabranch.operators.clock import EventTime, InOrder
 from anabranch.operators.custom import Apply, Scan
 from anabranch.operators.iterate import Iterate
-from anabranch.operators.join import Lookup
+from anabranch.operators.join import Join, Lookup
 from anabranch.operators.sinks import WriteSink
 from anabranch.operators.sources import FromIterable, Generate, Offered, ReadSource
 from anabranch.operators.stateless import (
+    Barrier,
     Filter,
     FlatMap,
     Map,
@@ -409,16 +411,22 @@ class _Learner:
         """Return the findings about the key functions of an operator.
 
         A key must be reproducible, or an item would have no state to meet; so a
-        function is refused if it changes something or depends on more than the item.
+        function is refused if it is proved to change something or to depend on more
+        than the item. What only an item of a class that nothing shows to arrive would
+        do is no proof.
         """
         types = {graph[i.operator].type for i in op.inputs if i.operator in graph}
         item = types.pop() if len(types) == 1 else None
         found = []
         for function in op.key_functions:
-            known = self._function(Code(function, (item,)), universe)
-            for effect in known.effects:
-                if effect.kind != "unknown":
-                    raise _refuse_key(op, function, effect)
+            code = Code(function, (item,))
+            known = self._function(code, universe)
+            if any(effect.kind != "unknown" for effect in known.effects):
+                shown = universe.facing(universe.arriving._replace(complete=True))
+                for effect in self._function(code, shown).effects:
+                    if effect.kind != "unknown":
+                        raise _refuse_key(op, function, effect)
+                known = replace(known, effects=_doubt(known.effects))
             found.append(known)
         return found
 
@@ -457,6 +465,16 @@ def _refuse_key(op: Op, function: Any, effect: Effect) -> GraphError:
     )
     fix = "compute it in a map before, and key by its result"
     return GraphError((Fault(op.name, text, fix, op.site.file, op.site.line),))
+
+
+def _doubt(effects: Iterable[Effect]) -> dict[Effect, None]:
+    """Return effects that only an item of some class of the program would have."""
+    return {
+        effect
+        if effect.kind == "unknown"
+        else effect._replace(text=f"if such an item arrives, {effect.text}"): None
+        for effect in effects
+    }
 
 
 def _implicit(graph: Graph, op: Op, universe: Universe) -> Iterator[Findings]:
@@ -666,15 +684,24 @@ def arrival_by_annotation(kind: Any) -> Arrival:
 _LOOKED_INTO = (list, tuple, set, frozenset, dict, str, bytes, collections.deque)
 
 
+# Their outputs are the items they are given, or those they read.
+_PASSING_ON = (
+    *(Filter, Punctuate, Split, Union, Merge, Deal, Collect, EventTime, InOrder),
+    SourceKind,
+)
 # Their code sees one item at a time.
 _ONE_BY_ONE = (Map, Filter, FlatMap, Punctuate, Split)
 
 
 def arriving_at(graph: Graph, op: Op, given: Mapping[str, Arrival]) -> Arrival:
-    """Return the types of the items that reach an operator."""
+    """Return the types of the items that reach an operator, and of what they meet."""
     found = NOBODY
     for each in op.inputs:
         found |= given.get(each.operator, ANYTHING)
+    if isinstance(op.kind, Join | Lookup):  # what its functions are called with too
+        table = op.kind.table.values() if isinstance(op.kind, Lookup) else ()
+        met = [*table, *op.kind.default]
+        found |= look_into(met) if met else NOBODY
     if len(op.inputs) > 1 and _can_change(found) and _come_by_two_ways(graph, op):
         return found._replace(twins=True)
     return found
@@ -730,8 +757,10 @@ def departing_from(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
 
 def _types_departing(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
     kind = op.kind
-    if isinstance(kind, Map | FlatMap | Scan | Apply | Block | Generate) or (
-        isinstance(kind, Aggregate) and kind.function is not None
+    if (
+        isinstance(kind, Map | FlatMap | Scan | Apply | Block | Generate)
+        or (isinstance(kind, Aggregate) and kind.function is not None)
+        or (isinstance(kind, Join | Lookup | Barrier) and kind.into is not None)
     ):
         given = NOBODY
         for each in found:
@@ -741,13 +770,12 @@ def _types_departing(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival
         return arrival_by_annotation(op.type)._replace(
             sets=given.sets and op.type is None
         )
-    if isinstance(kind, Filter | Punctuate | Split | Union | Merge | Deal | Collect):
+    if isinstance(kind, _PASSING_ON):
         return arrival
-    if isinstance(kind, SourceKind):
-        return arrival
+    if isinstance(kind, Join | Lookup | Barrier):
+        top = frozenset([tuple])
+        return arrival._replace(top=top, types=arrival.types | top)
     given = SOMETHING._replace(sets=arrival.sets)
-    if isinstance(kind, Lookup):
-        given |= look_into([*kind.table.values(), *kind.default])
     for each in found:
         given |= each.gives
     return given
