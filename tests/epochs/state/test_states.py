@@ -14,6 +14,7 @@ from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.buckets import EMPTY, Stamp, bucket_of_entry
 from anabranch.epochs.state.states import ClockStates, StoredStates, bucket_of
 from anabranch.epochs.state.store import BucketStore, OpenStates, close_buckets
+from anabranch.errors import EngineError
 from anabranch.graph.kind import Traits
 from anabranch.language.drafts import build_graph
 from anabranch.operators.clock import Advance
@@ -117,6 +118,46 @@ class Epochs:
 def make(tmp_path):
     yield lambda follow: Epochs(tmp_path, follow)
     close_buckets()
+
+
+class Counting(ab.Operator):
+    """An operator whose state cannot be pickled."""
+
+    def setup(self):
+        self.numbers = (n for n in range(9))
+
+    def process(self, click):
+        yield next(self.numbers)
+
+
+class Timed(Counting):
+    def on_time(self, time):
+        yield time
+
+
+def test_a_state_that_cannot_travel_is_named_with_its_operator_and_line(tmp_path):
+    stream = ab.from_iterable([Click(0, "")], Click).key_by("user")
+    graph = build_graph([stream.apply(Counting, name="count").to_list()])
+    op = graph["count"]
+    states = StoredStates(0, op, kernel_of(op), op.keyed_by)
+    states.attach(Buckets(tmp_path).begin(1), Pickler(graph))
+    assert states["ada"] is not None
+
+    told = (
+        rf"test_states\.py:{op.site.line}: the state of 'count' for key 'ada' must be "
+        r"able to travel between processes; TypeError: cannot pickle 'generator'"
+    )
+    with pytest.raises(EngineError, match=told):
+        states.changes()
+    close_buckets()
+
+
+def test_a_state_behind_a_clock_that_cannot_travel_is_named(make):
+    epochs = make(lambda stream: stream.key_by("user").apply(Timed, name="count"))
+
+    told = r"the state of 'count' for key 'ada' must be able to travel"
+    with pytest.raises(EngineError, match=told):
+        epochs.run(Click(3, "ada"))
 
 
 def windows(stream):

@@ -158,17 +158,34 @@ class StoredStates(LentStates):
 
     def changes(self) -> dict[bytes, bytes]:
         """Return the changes to write."""
-        assert self._pickler is not None  # noqa: S101
         found: dict[bytes, bytes] = {}
         for key, state in dict.items(self):
             raw = self._find_entry(key)
-            new = self._pickler.dumps_entry(key, state)
+            new = self._dump(key, state)
             if self._old.get(raw) != new:
                 found[raw] = new
         if self.holder is not None:  # which continues to hold them
             for key, state in self.holder.list_changes():
-                found[self._find_entry(key)] = self._pickler.dumps_entry(key, state)
+                found[self._find_entry(key)] = self._dump(key, state)
         return found
+
+    def _dump(self, key: Any, state: Any) -> bytes:
+        """Return the entry of a key; a state that cannot be stored stops the job."""
+        assert self._pickler is not None  # noqa: S101
+        try:
+            return self._write(self._pickler, key, state)
+        except EngineError as error:
+            of = f" for key {key!r}" if self._op.keyed_by else ""
+            why = error.__cause__
+            msg = (
+                f"{self._op.site}: the state of {self._op.name!r}{of} must be able to "
+                f"travel between processes; {type(why).__name__}: {why}; keep values "
+                f"from which such an object can be made again, or run with on='local'"
+            )
+            raise EngineError(msg) from why
+
+    def _write(self, pickler: Pickler, key: Any, state: Any) -> bytes:
+        return pickler.dumps_entry(key, state)
 
     def _find_entry(self, key: Any) -> bytes:
         """Return where the state of a key is stored: its bucket, and its own bytes."""
@@ -328,7 +345,6 @@ class ClockStates(StoredStates):
             heapq.heappush(self._waiting, (entry, bucket, found[1]))
 
     def changes(self) -> dict[bytes, bytes]:
-        assert self._pickler is not None  # noqa: S101
         self._waiting = None
         found: dict[bytes, bytes] = {}
         state = self[()]
@@ -355,11 +371,11 @@ class ClockStates(StoredStates):
                 found |= self._index_changes(key, before, _Kept(None))
         return found
 
-    def _dump(self, key: Any, kept: _Kept) -> bytes:
-        assert self._pickler is not None  # noqa: S101
+    def _write(self, pickler: Pickler, key: Any, state: Any) -> bytes:
+        kept = tuple(state)
         if isinstance(self._op.kind, Aggregate):
-            return self._pickler.dumps_windows(key, tuple(kept))
-        return self._pickler.dumps_state((key, tuple(kept)))
+            return pickler.dumps_windows(key, kept)
+        return pickler.dumps_state((key, kept))
 
     def _index_changes(
         self, key: Any, before: _Kept, after: _Kept
