@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
+import anabranch as ab
 from anabranch.compiler.explain import explain
 from anabranch.compiler.make_plan import make_plan
 from anabranch.graph.kind import Evidence
@@ -46,6 +47,17 @@ def test_the_line_that_forces_it_is_quoted(tmp_path):
 
     assert "writes the global total" in text
     assert "2: global total" in text
+
+
+def test_the_sequential_engine_is_not_said_to_compile():
+    numbers = ab.from_iterable([1, 2], int)
+    out = numbers.map(lambda n: n * 2.0).filter(lambda x: x > 1).to_list()
+
+    told = {on: ab.explain(out, on=on) for on in ("sequential", "local")}
+
+    assert "map: columns (compiled" in told["local"]
+    assert "columns" not in told["sequential"]
+    assert "numba" not in told["sequential"]
 
 
 def test_a_program_without_parallelism_says_so():

@@ -36,6 +36,8 @@ from anabranch.plan.plan import (
 )
 from anabranch.python.sharing import Sharing
 
+_BY_ITEM = "the sequential engine runs Python, item by item"
+
 
 def make_plan(
     graph: Graph,
@@ -67,6 +69,8 @@ def make_plan(
         alone = alone or why_one_for_silence(graph)
     if alone is not None:
         return _one_thread(graph, traits, subgraphs, alone)
+    if not target.replicas:  # nor kernels
+        subgraphs = tuple(replace(one, why=_BY_ITEM, kernels=()) for one in subgraphs)
     on_arrays = [k.operator for one in subgraphs for k in one.kernels]
     in_parts = find_in_parts(graph, traits, regions, target)
     steps = in_parts if target.batched else find_in_one_step(graph, regions)
@@ -74,7 +78,7 @@ def make_plan(
     runs = choose_columns(
         graph,
         traits,
-        elements,
+        elements if target.replicas else (),
         target,
         on_arrays=on_arrays,
         together=together,
