@@ -792,7 +792,7 @@ def test_a_new_job_has_no_epoch_that_was_committed(engine):
     out = ab.from_iterable([1, 2], int).write(Careless())
 
     with pytest.raises(
-        OutputError, match=r"Careless, .* is new and has none; it returned 99"
+        OutputError, match=r"Careless, .* has delivered none to it; it returned 99"
     ):
         ab.run(out, on=engine)
 

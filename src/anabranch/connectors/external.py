@@ -35,45 +35,66 @@ class External(ABC):
 
 
 T = TypeVar("T")
+NONE_YET = (0,)  # the last epoch of a sink that was given none
 
 
 class ConnectorSink(External):
     """An open `ab.Sink`; a committed epoch is not written again.
 
+    `possible` are the epochs that may be its last one, by what the job knows; None: any.
     `write` calls `before_commit` when the sink has prepared the epoch.
     """
 
     def __init__(
-        self, op: Op, sink: Committing, item_type: Any, job: str, *, new: bool
+        self,
+        op: Op,
+        sink: Committing,
+        item_type: Any,
+        job: str,
+        possible: Sequence[int] | None = None,
     ) -> None:
         self._op = op
         self._sink = sink
         name = f"{job}-{op.name}"
-        self._last: Any = self._call("open", lambda: self._sink.open(name, item_type))
-        if self._last is not None and type(self._last) is not int:
+        self.last: Any = self._call("open", lambda: self._sink.open(name, item_type))
+        if self.last is not None and type(self.last) is not int:
             msg = (
                 f"{self._describe} must return from open the last epoch that was "
-                f"committed, or None; it returned {self._last!r}; return a whole number"
+                f"committed, or None; it returned {self.last!r}; return a whole number"
             )
             raise OutputError(msg)
-        if new and self._last:
-            self._refuse_epoch()
+        if possible is not None and self.last not in (None, *possible):
+            self._refuse_epoch(possible)
 
-    def _refuse_epoch(self) -> None:
-        """Refuse a number that would drop the first epochs of a new job."""
+    def _refuse_epoch(self, possible: Sequence[int]) -> None:
+        """Refuse a number that would leave out epochs, or would hide that some are gone."""
         with contextlib.suppress(OutputError):  # one failure is enough
             self.close()
+        wanted = f"{self._describe} must return from open the last epoch of this job"
+        if tuple(possible) == NONE_YET:
+            msg = (
+                f"{wanted}, which has delivered none to it; it returned {self.last}; "
+                "store the number under the name of the job that open is given"
+            )
+            raise OutputError(msg)
+        numbers = " or ".join(map(str, possible))
+        if isinstance(possible, range):
+            numbers = f"at most {possible[-1]}"
+        consequence = (
+            f"the epochs up to {self.last} would be left out"
+            if self.last > possible[-1]
+            else f"what it was given after epoch {self.last} is gone"
+        )
         msg = (
-            f"{self._describe} must return from open the last epoch of this job, which "
-            f"is new and has none; it returned {self._last}; store the number under "
-            "the name "
-            f"of the job that open is given"
+            f"{wanted}, by the checkpoint {numbers}; it returned {self.last}: "
+            f"{consequence}; restore the target of the sink as the job left it, or begin "
+            "anew with an empty target and another checkpoint"
         )
         raise OutputError(msg)
 
     def has(self, epoch: int) -> bool:
         """Tell whether an epoch was committed before."""
-        return self._last is not None and epoch <= self._last
+        return self.last is not None and epoch <= self.last
 
     def write(
         self,
@@ -99,7 +120,7 @@ class ConnectorSink(External):
                 self._call("abort", lambda: self._sink.abort(epoch))
             raise
         self._call("commit", lambda: self._sink.commit(epoch))
-        self._last = epoch
+        self.last = epoch
         return len(items) - len(refused)
 
     def close(self) -> None:
@@ -153,12 +174,12 @@ class ConnectorSink(External):
 
 
 def open_external(
-    op: Op, item_type: Any, job: str, *, new: bool = False
+    op: Op, item_type: Any, job: str, possible: Sequence[int] | None = None
 ) -> ConnectorSink:
-    """Open an external sink; `job` identifies all runs of one job, `new` the first."""
+    """Open an external sink; `job` identifies all runs of one job."""
     match op.kind:
         case WriteSink(sink) if sink is not None:
-            return ConnectorSink(op, sink, item_type, job, new=new)
+            return ConnectorSink(op, sink, item_type, job, possible)
     msg = (
         f"{op.kind.label} needs the Spark engine; {op.name!r} ({op.site}) was run on "
         f"another; say on='spark', or use another sink"

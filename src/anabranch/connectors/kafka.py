@@ -441,7 +441,7 @@ class KafkaSink(Sink):
         self._form: Form | None = None  # of the items, if they may come as a table
         self._held: Sequence[_Message] = ()  # of the current epoch
 
-    def open(self, job: str, type: Any) -> int:
+    def open(self, job: str, type: Any) -> int | None:
         """Fence off earlier runs of this sink, and return the last epoch they sent."""
         self._kafka = require("confluent_kafka", "kafka")
         self._whole = type is KafkaMessage
@@ -454,7 +454,7 @@ class KafkaSink(Sink):
         self._name = f"anabranch-{job}"
         with self._errors():
             self._connect(time.monotonic() + self.patience_s)
-        return self._last
+        return None if self.at_least_once else self._last
 
     def _connect(self, until_s: float) -> None:
         """Replace all earlier producers; their open transactions are aborted."""

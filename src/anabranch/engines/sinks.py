@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anabranch.connectors.external import External, open_external
+from anabranch.connectors.external import NONE_YET, External, open_external
 from anabranch.connectors.files.rolling_output import RollingWriter
 from anabranch.connectors.files.writer import Writer, open_writer
 from anabranch.graph.graph import Graph, Op
@@ -62,7 +62,7 @@ class Sinks:
                 writer = self._writers[op.name] = opener(op, item_type)
                 self._takers[op.name] = writer.write
             case EpochSink():
-                self._externals[op.name] = open_external(op, item_type, job, new=True)
+                self._externals[op.name] = open_external(op, item_type, job, NONE_YET)
                 self._held[op.name] = []
 
     def deliver(self, op: Op, item: Any) -> None:

@@ -8,12 +8,13 @@ one first completes its last epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias
 
+from anabranch.connectors.external import NONE_YET
 from anabranch.connectors.storage import Location
 from anabranch.epochs.checkpoint.directory import Checkpoint, Place, Upkeep
 from anabranch.epochs.checkpoint.record import (
@@ -42,6 +43,7 @@ from anabranch.epochs.state.buckets import Stamp
 from anabranch.epochs.task import ItemFile, Report, having, pause_collection
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
+from anabranch.operators.sinks import WriteSink
 from anabranch.runtime.failures import Failure, OnError, stop
 
 _MANY = 1024  # files of state in a record
@@ -112,6 +114,10 @@ class Committer:
         self.not_read: list[Failure] = []  # unreadable rows in the current epoch
         self.carry: Carry | None = None
         self._graph = graph
+        # The epochs that may be the last of each sink of `write`:
+        self._sink_epochs: dict[str, tuple[int, ...]] = dict.fromkeys(
+            find_numbered(graph), NONE_YET
+        )
 
     def note_unreadable(self, failure: Failure) -> None:
         """Record a row that the driver could not read."""
@@ -193,11 +199,39 @@ class Committer:
     ) -> None:
         for failure in failures:
             self._on_error(failure)
+        before = dict(self._outputs.delivered)
         self._outputs.deliver(stamp.epoch, sunk)
         self._deliver_files(stamp, files)
+        self._note_epoch(stamp.epoch, {**sunk, **files}, before)
         reach("delivered", stamp.epoch)
         if self._checkpoint is not None:
             self._checkpoint.mark_delivered()
+
+    def _add_epoch(
+        self, epoch: int, given: Mapping[str, Sequence[Any]]
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the epochs that may be the last of each sink, once some are given one."""
+        added = {
+            sink: tuple(sorted({known[0], known[-1], epoch}))
+            for sink, known in self._sink_epochs.items()
+            if given.get(sink)
+        }
+        return {**self._sink_epochs, **added}
+
+    def _note_epoch(
+        self, epoch: int, given: Mapping[str, Sequence[Any]], before: Mapping[str, int]
+    ) -> None:
+        """Note which sinks have an epoch; one that took no item need not know it."""
+        after = self._outputs.delivered
+        taken = [
+            sink
+            for sink in find_numbered(self._graph)
+            if given.get(sink) and after[sink] > before[sink]
+        ]
+        self._sink_epochs = {
+            **self._add_epoch(epoch, given),
+            **dict.fromkeys(taken, (epoch,)),
+        }
 
     def _deliver_files(self, stamp: Stamp, files: FilesOfSinks) -> None:
         """Have tasks deliver the items of an epoch to external sinks."""
@@ -279,6 +313,8 @@ class Committer:
             listed=last.listed,
             buckets=done.buckets,
             shared=done.shared,
+            sink_epochs=self._add_epoch(done.stamp.epoch, {**done.sunk, **files}),
+            resilient=self._on_error is not stop,
         )
         if record.snapshots == last.snapshots:
             return record
@@ -301,6 +337,7 @@ class Committer:
         self.read.update(record.read)
         self.positions = dict(record.positions)
         self._outputs.delivered.update(record.delivered)
+        self._sink_epochs = {**record.sink_epochs, **self._outputs.last_epochs}
         if self._checkpoint.damage:
             self._outputs.take_back(record.epoch)
             self._checkpoint.set_damage_aside()
@@ -316,7 +353,9 @@ class Committer:
                 self._outputs.delivered[sink] -= len(items)
             for sink, some in found.files.items():
                 self._outputs.delivered[sink] -= sum(one.items for one in some)
+            before = dict(self._outputs.delivered)
             self._deliver_again(record.stamp, found)
+            self._note_epoch(record.epoch, found.files, before)
             self._deliver(record.stamp, found.failures, found.sunk, {})
         return record
 
@@ -359,9 +398,36 @@ class Committer:
             parts={},
             delivery=None,
             delivery_file=None,
+            sink_epochs=self._sink_epochs,
         )
         self._checkpoint.commit(end, None)
         reach("completed", epoch)
+
+
+def find_numbered(graph: Graph) -> list[str]:
+    """Return the sinks that may store the number of their last epoch."""
+    return [op.name for op in graph.sinks if isinstance(op.kind, WriteSink)]
+
+
+def find_last_epochs(graph: Graph, checkpoint: Checkpoint) -> dict[str, Sequence[int]]:
+    """Return the epochs that may be the last of each sink that stores numbers.
+
+    That is the last one it was given, or the one before, if the delivery still waits.
+    In a job that goes on after failures, it may also have refused every item of the last
+    one, and not know it. Records of earlier releases have no such numbers.
+    """
+    record = checkpoint.last
+    if record is None:
+        return {}
+    exact = checkpoint.waiting is None and not record.resilient
+    found: dict[str, Sequence[int]] = {}
+    for sink in find_numbered(graph):
+        epochs = record.sink_epochs.get(sink)
+        if epochs is None:
+            found[sink] = range(record.epoch + 1)
+        else:
+            found[sink] = epochs[-1:] if exact else epochs
+    return found
 
 
 def find_reached(reports: Iterable[Report]) -> dict[str, dict[str, Reached]]:

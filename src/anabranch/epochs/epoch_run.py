@@ -24,7 +24,7 @@ from anabranch.epochs.checkpoint.program import program_of, refuse_hidden_state
 from anabranch.epochs.checkpoint.record import Record
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.cluster import Backend
-from anabranch.epochs.commit import Committer, find_reached
+from anabranch.epochs.commit import Committer, find_last_epochs, find_reached
 from anabranch.epochs.control import EpochActuator, EpochLatencyActuator
 from anabranch.epochs.division import OF_JOBS, StageCosts
 from anabranch.epochs.end_of_stream import EndOfStream, SharedRounds, share_rounds
@@ -153,6 +153,7 @@ class EpochRun(RunningThread):
             self._backend.make_frame,
             self._checkpoint.identity,
             new=self._checkpoint.last is None,
+            possible=find_last_epochs(self._graph, self._checkpoint),
         )
 
     def _close(self) -> None:

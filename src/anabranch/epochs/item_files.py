@@ -219,7 +219,7 @@ class Deliverer:
         op = self._graph[sink]
         item_type = self._graph[op.inputs[0].operator].type
         closed = copy.copy(external.sinks[sink])  # which may be opened again
-        return ConnectorSink(op, closed, item_type, external.job, new=False)
+        return ConnectorSink(op, closed, item_type, external.job)
 
     def _close(self, sink: str, opened: ConnectorSink) -> None:
         """Close a sink; it has its epochs, so a failure is no failure of the job."""

@@ -19,12 +19,14 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anabranch.connectors.external import (
+    NONE_YET,
     ConnectorSink,
     External,
     Refuse,
@@ -651,9 +653,9 @@ MakeFrame = Callable[[pa.Table], Any]  # a DataFrame of the engine
 
 
 class Deliveries:
-    """The external sinks; `job` identifies all runs of one job, `new` the first.
+    """The external sinks; `job` identifies all runs of one job.
 
-    They are opened here, which finds faults early and fences off earlier runs. Workers
+    `possible` are the epochs that may be the last of a sink, if it was given any. They are opened here, which finds faults early and fences off earlier runs. Workers
     may then take over those that can be sent to them.
     """
 
@@ -663,8 +665,7 @@ class Deliveries:
         on_error: OnError,
         job: str,
         make_frame: MakeFrame,
-        *,
-        new: bool,
+        possible: Mapping[str, Sequence[int]],
     ) -> None:
         self._on_error = on_error
         self._sinks: dict[str, External] = {}
@@ -677,7 +678,8 @@ class Deliveries:
                 elif isinstance(op.kind, EpochSink):
                     if (sink := find_sink_of_workers(op)) is not None:
                         self._closed[op.name] = copy.copy(sink)
-                    self._sinks[op.name] = open_external(op, kind, job, new=new)
+                    known = possible.get(op.name, NONE_YET)
+                    self._sinks[op.name] = open_external(op, kind, job, known)
         except BaseException:
             self.close()
             raise
@@ -689,6 +691,15 @@ class Deliveries:
             self._on_error(failure_of(op, item, name_item(epoch, op.name), error))
 
         return self._sinks[op.name].write(epoch, items, refuse) if items else 0
+
+    @property
+    def last_epochs(self) -> dict[str, tuple[int]]:
+        """The last epoch of each sink that knows it."""
+        return {
+            name: (sink.last,)
+            for name, sink in self._sinks.items()
+            if isinstance(sink, ConnectorSink) and sink.last is not None
+        }
 
     def has(self, op: Op, epoch: int) -> bool:
         """Tell whether a sink has an epoch already."""
@@ -774,7 +785,7 @@ class EpochOutputs:
     """Delivers items that reach the driver, and publishes written parts.
 
     `identity` is that of the checkpoint, if there is one; `new` tells whether it is
-    new.
+    new. `possible` are the epochs that may be the last of each external sink.
     """
 
     def __init__(
@@ -785,9 +796,10 @@ class EpochOutputs:
         identity: str | None = None,
         *,
         new: bool = True,
+        possible: Mapping[str, Sequence[int]] = MappingProxyType({}),
     ) -> None:
         self.job = identity or uuid.uuid4().hex[:12]
-        self._outside = Deliveries(graph, on_error, self.job, make_frame, new=new)
+        self._outside = Deliveries(graph, on_error, self.job, make_frame, possible)
         self._graph = graph
         self._on_error = on_error
         self.abandoned = False  # nothing may be delivered any more
@@ -867,6 +879,11 @@ class EpochOutputs:
                 case EpochSink():
                     taken = self._outside.deliver(op, epoch, items)
                     self.delivered[op.name] += taken
+
+    @property
+    def last_epochs(self) -> dict[str, tuple[int]]:
+        """The last epoch of each external sink that knows it."""
+        return self._outside.last_epochs
 
     def has(self, epoch: int, sink: str) -> bool:
         """Tell whether an external sink has an epoch already."""

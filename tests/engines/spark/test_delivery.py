@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -187,6 +189,132 @@ def test_a_driver_that_dies_with_its_delivery_loses_and_doubles_nothing(
 
     assert sums() == sink.rows()
     assert {"worker", *(["driver"] if place != "prepared" else [])} == met
+
+
+def kill_once(cluster_of, place: str, epoch: int) -> None:
+    """Let the driver die once, in an epoch."""
+    met = []
+
+    def die(at: str, now: int) -> None:
+        if (at, now) == (place, epoch) and not met:
+            met.append(now)
+            raise Killed
+
+    cluster_of(undisturbed, in_driver=die)
+
+
+@pytest.mark.parametrize("in_workers", [False, True])
+@pytest.mark.parametrize(
+    ("change", "answer"),
+    [
+        ("DELETE FROM rows", 0),
+        ("DELETE FROM rows WHERE epoch > 1", 1),
+        ("INSERT INTO rows VALUES (6, 0, '[]')", 6),
+    ],
+)
+def test_a_sink_that_is_not_as_the_job_left_it_is_refused(
+    tmp_path, cluster_of, change, answer, in_workers
+):
+    """Epoch 3 has begun: the sink has 2 epochs, and none waits."""
+    kill_once(cluster_of, "ran", 3)
+    sink = Ledger(tmp_path / "ledger")
+    sink.in_workers = in_workers
+    with pytest.raises(Killed):
+        run(sink, checkpoint=tmp_path / "checkpoint")
+    with closing(sqlite3.connect(sink.path)) as db, db:
+        db.execute(change)
+
+    for _ in range(2):  # it does not depend on who asks first
+        with pytest.raises(
+            OutputError,
+            match=rf"sink 's0' \(Ledger, .* by the checkpoint 2; it returned {answer}: .*"
+            "; restore the target",
+        ):
+            run(sink, checkpoint=tmp_path / "checkpoint")
+
+
+@pytest.mark.parametrize("place", ["published", "delivered"])
+@pytest.mark.parametrize("last", range(4))
+def test_a_sink_may_lack_the_epoch_that_waits_and_no_other(
+    tmp_path, cluster_of, place, last
+):
+    """The driver dies before or after it has delivered epoch 2."""
+    kill_once(cluster_of, place, 2)
+    sink = Ledger(tmp_path / "ledger")
+    with pytest.raises(Killed):
+        run(sink, checkpoint=tmp_path / "checkpoint")
+    with closing(sqlite3.connect(sink.path)) as db, db:
+        db.execute("DELETE FROM rows WHERE epoch > ?", [last])
+        if last > len(db.execute("SELECT DISTINCT epoch FROM rows").fetchall()):
+            db.execute("INSERT INTO rows VALUES (?, 0, '[]')", [last])
+
+    if last in {1, 2}:
+        run(sink, checkpoint=tmp_path / "checkpoint")
+    else:
+        with pytest.raises(OutputError, match=f"1 or 2; it returned {last}"):
+            run(sink, checkpoint=tmp_path / "checkpoint")
+
+
+def test_a_sink_without_items_in_the_last_epochs_resumes(tmp_path, cluster_of):
+    """Only the first of four epochs has items for it; the driver dies in each."""
+    met = set()
+
+    def die(at: str, epoch: int) -> None:
+        if at == "delivered" and epoch not in met:
+            met.add(epoch)
+            raise Killed
+
+    cluster_of(undisturbed, in_driver=die)
+    sink = Ledger(tmp_path / "ledger")
+
+    def start():
+        few = ab.from_iterable(ITEMS, Item).filter(lambda item: item.n < 2)
+        ab.run(
+            few.write(sink),
+            epoch_items=EPOCH_ITEMS,
+            degree=2,
+            checkpoint=tmp_path / "checkpoint",
+        )
+
+    for _ in range(4):
+        with pytest.raises(Killed):
+            start()
+    start()
+
+    assert [["a", 0], ["b", 1]] == sink.rows()
+    assert {1, 2, 3, 4} == met
+
+
+@pytest.mark.parametrize("place", ["delivered", "ran"])
+def test_a_sink_that_refuses_whole_epochs_need_not_know_them(
+    tmp_path, cluster_of, place
+):
+    met = set()
+
+    def die(at: str, epoch: int) -> None:
+        if at == place and epoch not in met:
+            met.add(epoch)
+            raise Killed
+
+    cluster_of(undisturbed, in_driver=die)
+    sink = Ledger(tmp_path / "ledger", refused=7)
+
+    def start():
+        same = ab.from_iterable([1, 7, 7, 7, 2, 7], int).map(lambda n: n)
+        ab.run(
+            same.write(sink),
+            epoch_items=1,
+            degree=2,
+            on_error="skip",
+            checkpoint=tmp_path / "checkpoint",
+        )
+
+    for _ in range(6):
+        with pytest.raises(Killed):
+            start()
+    start()
+
+    assert [1, 2] == sink.rows()
 
 
 def test_items_that_are_no_rows_survive_a_kill(tmp_path, cluster_of):

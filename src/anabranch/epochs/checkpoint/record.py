@@ -140,7 +140,9 @@ class Record:
     sink; `part_counts` is the total with them. `sums` are the parts published last, and
     `listed` names the file that lists those before them. `delivery_file` is the file
     with the items of this epoch for sinks, until it is marked as delivered, and
-    `delivery` its digest. `begun` are the incomplete groups of
+    `delivery` its digest. `sink_epochs` are, for each sink of `write`, the epochs that
+    may be the last it has: before this delivery, and after it; `resilient` tells whether
+    the job goes on after failures. `begun` are the incomplete groups of
     items, by unit. `shared` is what all replicas of an operator see alike, such as a
     clock, pickled. `buckets` is the number of buckets. `manifests` list state files
     beside `logs` and `snapshots`, while it is on disk. When `complete`, only the
@@ -168,6 +170,8 @@ class Record:
     buckets: int = FEWEST_BUCKETS
     manifests: tuple[PartList, ...] = ()
     shared: Mapping[str, bytes] = field(default_factory=dict)
+    sink_epochs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    resilient: bool = False
 
     @property
     def stamp(self) -> Stamp:
@@ -309,8 +313,11 @@ def to_json(record: Record) -> bytes:
             name: b64encode(one).decode() for name, one in record.shared.items()
         },
     }
-    if record.finishing is None:  # a release that does not know it can read the rest
-        del data["finishing"]
+    if not record.sink_epochs:
+        del data["resilient"]
+    for name in ("finishing", "sink_epochs"):
+        if not data[name]:  # a release that does not know it can read the rest
+            del data[name]
     return json.dumps(data, separators=(",", ":")).encode()
 
 
@@ -331,6 +338,8 @@ def from_json(data: bytes) -> Record:
     found["finished"] = tuple(found["finished"])
     if found.get("finishing") is not None:
         found["finishing"] = tuple(found["finishing"])
+    epochs = found.get("sink_epochs", {})
+    found["sink_epochs"] = {sink: tuple(some) for sink, some in epochs.items()}
     found["parts"] = {sink: tuple(parts) for sink, parts in found["parts"].items()}
     found["manifests"] = tuple(PartList(*one) for one in found.get("manifests", ()))
     found["logs"], found["snapshots"] = files_from_data(found)
