@@ -339,3 +339,21 @@ def test_a_failure_of_the_engine_is_not_the_fault_of_an_item(kind):
         failure_of(op, 3, "item 1", kind("a state cannot be read"))
     with pytest.raises(kind, match="a state cannot be read"):
         failure_at_end(op, "A", kind("a state cannot be read"))
+
+
+def fail_too(failure):
+    return 1 / 0
+
+
+@pytest.mark.parametrize("on", ["sequential", "local"])
+def test_a_function_of_dead_letters_that_fails_is_named(on):
+    line = fail_too.__code__.co_firstlineno
+    out = ab.from_iterable([3, 0]).map(inverse, name="inverse").to_list()
+    text = (
+        rf"'fail_too' \(.*test_failures.py:{line}\) must take every failure; it failed, "
+        rf"at .*test_failures.py:{line + 1}: ZeroDivisionError: .*"
+        r"operator 'inverse' .* failed on item 2 of .*; correct it"
+    )
+
+    with pytest.raises(OutputError, match=text):
+        ab.run(out, on=on, on_error=ab.dead_letter(fail_too))

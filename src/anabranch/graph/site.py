@@ -7,6 +7,7 @@ error or an explanation, can point there.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import sysconfig
@@ -69,12 +70,24 @@ def site_of(function: Any) -> Site:
         methods = (getattr(each, "__code__", None) for each in vars(function).values())
         own = (each for each in methods if each and each.co_filename[:1] != "<")
         code = min(own, key=lambda each: each.co_firstlineno, default=None)
+        if code is None:
+            return _find_class(function)
     elif code is None:
         call = getattr(type(function), "__call__", None)  # noqa: B004 - wants its code
         code = getattr(call, "__code__", None)
     if code is not None:
         return Site(_shorten(code.co_filename), code.co_firstlineno)
     return Site("<builtin>", 0)
+
+
+def _find_class(found: type) -> Site:
+    """Return where a class without functions was written."""
+    try:
+        file = inspect.getsourcefile(found)
+        _, line = inspect.getsourcelines(found)
+    except (OSError, TypeError):  # of C, or typed at a prompt
+        return Site("<builtin>", 0)
+    return Site(_shorten(file or "<builtin>"), line)
 
 
 @functools.lru_cache(maxsize=4096)

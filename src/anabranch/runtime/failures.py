@@ -31,7 +31,7 @@ from anabranch.errors import (
 )
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.paths import path_advice, plain_path, why_not_path
-from anabranch.graph.site import Site
+from anabranch.graph.site import Site, site_of
 from anabranch.logs import log, logger_of
 from anabranch.operators.custom import Apply
 from anabranch.operators.iterate import GatheredItems
@@ -118,7 +118,7 @@ class DeadLetter:
 
     def __call__(self, failure: Failure) -> None:
         if not isinstance(self.target, str):
-            self.target(failure)
+            self._call(self.target, failure)
             return
         record = {
             "operator": failure.operator,
@@ -138,6 +138,22 @@ class DeadLetter:
                 f"{error.strerror or error} (it was to note that {failure.operator!r} "
                 f"failed on {failure.where}); "
                 + advise(error, "check the path, its permissions and the disk")
+            )
+            raise OutputError(msg) from error
+
+    def _call(self, target: Callable[[Failure], Any], failure: Failure) -> None:
+        try:
+            target(failure)
+        except AnabranchError:
+            raise
+        except Exception as error:
+            name = getattr(target, "__name__", type(target).__name__)
+            line = user_line(error)
+            at = "" if line is None else f"at {line}: "
+            msg = (
+                f"the function of dead letters {name!r} ({site_of(target)}) must take "
+                f"every failure; it failed, {at}{name_error(error)} (it was given: "
+                f"{failure.text}); correct it"
             )
             raise OutputError(msg) from error
 
