@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import json
 import sqlite3
 import sys
@@ -27,6 +28,7 @@ from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteSink
 from anabranch.operators.sources import ReadSource
 from anabranch.runtime.failures import stop
+from anabranch.runtime.ports import AbortedError
 from tests.connectors.own import (
     Cell,
     Files,
@@ -553,6 +555,19 @@ def test_a_method_that_is_missing_is_told_when_an_instance_is_made():
         NoWrite()
 
 
+class Empty(ab.Source):
+    """A class without any method."""
+
+
+def test_a_class_without_methods_is_named_with_its_line():
+    line = inspect.getsourcelines(Empty)[1]
+
+    with pytest.raises(
+        TypeError, match=rf"Empty \(.*test_own_connector.py:{line}\) must define read"
+    ):
+        Empty()
+
+
 def test_arguments_that_no_constructor_takes_are_refused():
     with pytest.raises(TypeError, match=r"Failing\(\) takes no arguments"):
         Failing("orders")
@@ -795,6 +810,62 @@ def test_a_new_job_has_no_epoch_that_was_committed(engine):
         OutputError, match=r"Careless, .* has delivered none to it; it returned 99"
     ):
         ab.run(out, on=engine)
+
+
+class Leaving(ab.Sink):
+    def write(self, items):
+        raise SystemExit(4)
+
+
+def test_a_sink_that_ends_its_process_is_named():
+    line = Leaving.write.__code__.co_firstlineno + 1
+    text = rf"\(Leaving, .*write failed, at .*test_own_connector.py:{line}: SystemExit: 4; "
+
+    with pytest.raises(OutputError, match=text):
+        opened(Leaving()).write(1, [1], refuse)
+
+
+@pytest.mark.parametrize("passing", [KeyboardInterrupt, AbortedError])
+def test_what_ends_a_job_passes_a_sink(passing):
+    class Stopped(ab.Sink):
+        def write(self, items):
+            raise passing
+
+    with pytest.raises(passing):
+        opened(Stopped()).write(1, [1], refuse)
+
+
+class Picky(ab.Sink):
+    """Names an equal object, or the very item; out of order."""
+
+    def __init__(self, *, same):
+        self.same = same
+
+    def write(self, items):
+        bad = [item for item in items if item[0] == "x"]
+        return [
+            ab.Malformed(item if self.same else list(item), "no x")
+            for item in reversed(bad)
+        ]
+
+
+@pytest.mark.parametrize("on", ["sequential", "local"])
+@pytest.mark.parametrize(
+    ("same", "where"),
+    [
+        (True, ["item 4 of sink write", "item 2 of sink write"]),
+        (False, ["one of items 1 to 5 of sink write"] * 2),
+    ],
+)
+def test_the_place_of_an_item_that_a_sink_does_not_take(on, same, where):
+    lost = []
+    out = ab.from_iterable([["a"], ["x", 1], ["b"], ["x", 2], ["c"]]).write(
+        Picky(same=same)
+    )
+
+    ab.run(out, on=on, on_error=ab.dead_letter(lost.append))
+
+    assert where == [one.where for one in lost]
 
 
 def test_an_item_that_a_sink_does_not_take_is_named():

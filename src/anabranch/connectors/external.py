@@ -12,6 +12,7 @@ from anabranch.errors import EngineError, OutputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sinks import Committing, WriteSink
 from anabranch.runtime.failures import name_error, user_line
+from anabranch.runtime.ports import AbortedError
 
 # returns to continue without an item
 Refuse: TypeAlias = Callable[[Any, Exception], None]
@@ -149,7 +150,9 @@ class ConnectorSink(External):
         except OutputError as error:  # of a connector whose message is complete
             msg = f"sink {self._op.name!r} ({self._op.site}) {error}"
             raise type(error)(msg) from error
-        except Exception as error:
+        except (KeyboardInterrupt, AbortedError):
+            raise
+        except BaseException as error:  # also SystemExit: a worker would only end
             line = user_line(error)
             at = "" if line is None else f"at {line}: "
             advice = f"correct {method}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ class Sinks:
         self._takers: dict[str, Callable[[Any], Any]] = {}  # of items, one by one
         self._externals: dict[str, External] = {}
         self._held: dict[str, list[Any]] = {}
+        self._given: dict[str, int] = {}  # number of items, also refused ones
         self._epoch = 0
         self._lock = threading.RLock()  # of pending items of external sinks
         self._closed = threading.Event()
@@ -64,6 +66,7 @@ class Sinks:
             case EpochSink():
                 self._externals[op.name] = open_external(op, item_type, job, NONE_YET)
                 self._held[op.name] = []
+                self._given[op.name] = 0
 
     def deliver(self, op: Op, item: Any) -> None:
         """Deliver an item to its sink."""
@@ -119,9 +122,18 @@ class Sinks:
             return
         self._epoch += 1
 
+        before = self._given[op.name]
+        self._given[op.name] += len(held)
+        places: dict[int, deque[int]] = {}  # numbers of each object
+
         def refuse(item: Any, error: Exception) -> None:
-            number = self.delivered[op.name] + 1
-            where = f"an item of sink {op.name}, after {number - 1} others"
+            if not places:
+                for number, one in enumerate(held, before + 1):
+                    places.setdefault(id(one), deque()).append(number)
+            where = f"one of items {before + 1} to {before + len(held)}"
+            if found := places.get(id(item)):  # else the sink names another object
+                where = f"item {found.popleft()}"
+            where = f"{where} of sink {op.name}"
             self._on_error(failure_of(op, item, where, error))
 
         taken = self._externals[op.name].write(self._epoch, held, refuse)
