@@ -133,7 +133,9 @@ def _producer(entry: Edge | str) -> str:
 
 
 def _is_prolific(op: Op) -> bool:
-    """Tell whether an operator may give several outputs per item."""
+    """Tell whether an operator may give several outputs per item, or advance."""
+    if has_turns(op):
+        return True
     if isinstance(op.kind, Aggregate):
         return op.kind.window.count is None or op.kind.window.every is not None
     return not isinstance(op.kind, Map | Filter | Scan | Union)

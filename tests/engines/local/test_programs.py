@@ -148,7 +148,7 @@ def test_what_follows_a_clock_gives_the_sequential_result(seed, monkeypatch):
     assert_same(program(seed, timed=True), run)
 
 
-@pytest.mark.parametrize("seed", needs.quick(6, [11217, *range(3041, 3080)]))
+@pytest.mark.parametrize("seed", needs.quick(6, [11217, 404132, *range(3041, 3080)]))
 def test_what_follows_a_clock_is_the_same_in_columns(seed, monkeypatch):
     monkeypatch.setenv("ANABRANCH_COMPILE", "at_once")
     degree = 1 + seed % 4
