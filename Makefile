@@ -69,7 +69,7 @@ bench: $(VENV)/.bench  ## Run a benchmark: make bench BENCH=compile/time
 
 docs: $(VENV)/.docs  ## Build the documentation into site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # --quiet would hide the warnings that --strict counts
-	@echo "open site/index.html"
+	@echo "open site/index.html; to search, serve the pages: python3 -m http.server --directory site"
 
 java: $(READY)  ## Check that there is a Java that Spark can run on
 	@$(BIN)/python -m anabranch.engines.spark.session

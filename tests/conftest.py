@@ -12,7 +12,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from anabranch.engines.spark.session import check_java, open_session
-from anabranch.epochs.modules import find_modules_by_value, not_importable
+from anabranch.epochs.transport.modules import find_modules_by_value, not_importable
 from anabranch.errors import EngineError
 from tests import needs
 from tests.schedule import FileScheduling

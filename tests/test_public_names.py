@@ -19,7 +19,7 @@ sum count any min max mean first last counts highest lowest window_start window_
 declare trust dead_letter
 to_stream stage
 run start compile explain throughput latency
-read Source Sink Malformed KafkaMessage
+read Source Sink Malformed RowRange SinkPart KafkaMessage
 Stream Result Window Operator Job Metrics Compilation
 errors testing
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -70,6 +71,7 @@ def test_a_signal_stops_a_job_and_leaves_no_output(tmp_path, engine, number):
     status, said = run_script(tmp_path, engine, 0.001, number)
 
     assert STATUS[number] == status, said
+    assert "stopped early, so there is no output in files" in said
     assert {"script.py", "begun"} == {path.name for path in tmp_path.iterdir()}
 
 
@@ -79,6 +81,36 @@ def test_a_second_signal_ends_a_job_that_hangs(tmp_path, engine, number):
 
     assert STATUS[number] == status, said
     assert "operator 'slow' (script.py:11) had not returned" in said
+    assert {"script.py", "begun"} == {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("times", [1, 2])
+def test_sigterm_to_sparks_processes_too_is_a_clean_stop(tmp_path, times):
+    """
+    As a service manager sends it: to each process of the job's control group.
+    """
+    (tmp_path / "script.py").write_text(SCRIPT.format(engine="spark", seconds=0.01))
+    process = subprocess.Popen(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        wait_for(tmp_path / "begun", process)
+        for _ in range(times):
+            os.killpg(process.pid, signal.SIGTERM)
+            time.sleep(0.5)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+
+    late = {-signal.SIGTERM} if times > 1 else set()  # the job has ended before
+    assert process.returncode in {STATUS[signal.SIGTERM], *late}, said
+    assert "stopped early, so there is no output in files" in said
     assert {"script.py", "begun"} == {path.name for path in tmp_path.iterdir()}
 
 

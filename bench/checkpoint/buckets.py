@@ -23,11 +23,11 @@ from anabranch.epochs.checkpoint.program import program_of
 from anabranch.epochs.checkpoint.record import Record, tidy
 from anabranch.epochs.checkpoint.seal import NO_KEY
 from anabranch.epochs.layout import lay_out
-from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.buckets import Versions
 from anabranch.epochs.state.states import StoredStates
 from anabranch.epochs.state.store import close_buckets
 from anabranch.epochs.task import EpochAttempt, EpochTask, ProcessRows, TaskStage
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.epochs.unit.states import UnitStates
 from anabranch.job import compile_sinks
 from anabranch.runtime.interpreter import kernel_of

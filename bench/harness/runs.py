@@ -69,9 +69,19 @@ RUNS = (
     Run("safe/graphs", quick=("--items", "2000", "--runs", "1")),
     Run("spark/order", quick=("--rows", "20000", "--runs", "2")),
     Run("spark/first_result", quick=("--runs", "2")),
+    Run("spark/scale", ("--channels", "1000"), ("--channels", "10")),
+    Run(
+        "spark/scale",
+        ("--fit", "--levels", "1"),
+        ("--fit", "--levels", "1", "--degrees", "2", "4", "8"),
+    ),
     Run("spark/cuts", quick=("--runs", "2", "--items", "2000")),
     Run("spark/epoch", quick=("--runs", "2", "--epochs", "5")),
-    Run("spark/latency", quick=("--runs", "1", "--seconds", "4")),
+    Run(
+        "spark/latency",
+        ("--beside", "pyflink"),
+        quick=("--runs", "1", "--seconds", "4"),
+    ),
     Run("spark/state", quick=("--runs", "2", "--touched", "500", "--epochs", "20")),
     Run("spark/recovery", quick=("--keys", "20000", "--runs", "2")),
     *(
@@ -146,23 +156,6 @@ NOT_MEASURED: dict[str, tuple[Claim, ...]] = {  # group -> claims without a figu
             "latency of all items from birth, with a doubling and a burst, `latency/burst`",
             None,
             remark=_NO_RECORD,
-        ),
-    ),
-    "spark": (
-        *(
-            Claim(
-                f"{job}, 2,000,000 trades: anabranch over hand-written PySpark",
-                None,
-                at_least=target,
-                remark="the runs above left this side out (--skip-by-hand)",
-            )
-            for job, target in (("chain", 10.0), ("vwap", 35.0), ("window", 35.0))
-        ),
-        Claim(
-            "latency from a socket beside PyFlink in one run",
-            None,
-            at_most=1 / 3,
-            remark="the run above has no other side; the target is of p50, and 0.5 of p99",
         ),
     ),
     "local": (

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness.timing import claim, ratio, report, sized
-from bench.harness.trades import JOBS, make_trades, plain
+from bench.harness.trades import make_trades, plain
 from bench.peers.checking import verdict
 from bench.peers.contestants import PEERS
 from bench.peers.counting import lines_of
@@ -38,6 +38,7 @@ from bench.peers.live import latency
 from bench.peers.page import tables_of, write_page
 from bench.peers.running import PeerFailedError, Resident, Runner
 
+JOBS = ("chain", "vwap", "window", "heavy")  # those that all peers have
 HEAVY_ROWS = 40_000
 SMALL_ROWS = 1_000
 LIVE = "live"

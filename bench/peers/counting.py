@@ -10,6 +10,7 @@ import ast
 import re
 from pathlib import Path
 
+PLAIN = Path(__file__).resolve().parents[1] / "harness" / "trades.py"
 HARNESS = re.compile(r"\btalk\.")  # lines for the bench, not for the user
 
 
@@ -18,8 +19,22 @@ def lines_of(program: Path, job: str) -> int:
     text = program.read_text(encoding="utf-8")
     tree = ast.parse(text)
     defined = {name: node for node in tree.body for name in _names(node)}
+    if job not in defined:  # a loop, which all share that have none of their own
+        own = _count(text, defined, ["run"])
+        return own + (_count_plain(job) if own else 0)
+    return _count(text, defined, [job])
+
+
+def _count_plain(job: str) -> int:
+    """Return the lines of a job's plain loop."""
+    text = PLAIN.read_text(encoding="utf-8")
+    defined = {name: node for node in ast.parse(text).body for name in _names(node)}
+    loop = f"_plain_{job}"
+    return _count(text, {loop: defined[loop]}, [loop])
+
+
+def _count(text: str, defined: dict[str, ast.stmt], wanted: list[str]) -> int:
     needed: dict[str, ast.stmt] = {}
-    wanted = [job]
     while wanted:
         name = wanted.pop()
         if name in defined and name not in needed:

@@ -22,6 +22,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numba
@@ -30,7 +31,9 @@ import anabranch as ab
 from anabranch.engines.local import key_watch
 from anabranch.engines.spark.session import open_session
 from anabranch.epochs import division
+from anabranch.epochs.division import FINEST
 from anabranch.epochs.state.states import bucket_of
+from anabranch.epochs.task import deal_evenly
 from anabranch.language.drafts import Result
 from anabranch.runtime import split
 from bench.harness.timing import claim, interleaved, ratio, report, sized
@@ -163,12 +166,13 @@ def make_items(count: int) -> list[Item]:
 def make_skewed_items(on: str, count: int) -> list[Item]:
     """Return items of which 80% have 1% of the keys, all of one channel of two."""
     names = [f"k{n}" for n in range(KEYS)]
-    on_first: Callable[[str], bool] = (
-        (lambda name: bucket_of(name, 16) < 8)
-        if on == "spark"
-        else (lambda name: split.bucket_of(name) % 2 == 0)
-    )
-    hot = [name for name in names if on_first(name)][: KEYS // 100]
+    if on == "spark":
+        table = deal_evenly(FINEST, 2)
+        channels = [table[bucket_of(name, FINEST)] for name in names]
+    else:
+        even = split.even_table(2)
+        channels = [even[split.bucket_of(name)] for name in names]
+    hot = list(compress(names, (channel == 0 for channel in channels)))[: KEYS // 100]
     cold = [name for name in names if name not in hot]
     return [
         Item(n, cold[n // 5 % len(cold)] if n % 5 == 0 else hot[n % len(hot)], 0)

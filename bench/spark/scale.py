@@ -53,7 +53,6 @@ from anabranch.epochs.layout import EpochLayout, Unit, lay_out
 from anabranch.epochs.log import births_in, tasks_of
 from anabranch.epochs.loop import Epochs
 from anabranch.epochs.outputs import EpochOutputs
-from anabranch.epochs.ship import pack
 from anabranch.epochs.state.buckets import Stamp, stores_of
 from anabranch.epochs.task import (
     REPORT,
@@ -64,6 +63,7 @@ from anabranch.epochs.task import (
     Spec,
     dump_report,
 )
+from anabranch.epochs.transport.ship import pack
 from anabranch.job import compile_sinks
 from anabranch.runtime.ambient import capture_settings
 from anabranch.runtime.failures import stop

@@ -16,7 +16,7 @@ import sys as _sys
 import typing as _typing
 
 from anabranch import errors
-from anabranch.connectors.base import Malformed, Sink, Source
+from anabranch.connectors.base import Malformed, RowRange, Sink, Source
 from anabranch.graph.declarations import declare, trust
 from anabranch.language.composites import (
     barrier,
@@ -45,7 +45,7 @@ from anabranch.language.sources import (
 from anabranch.language.stream import Stream
 from anabranch.operators.blocks import duplicate, round_robin
 from anabranch.operators.custom import Operator
-from anabranch.operators.sources import KafkaMessage
+from anabranch.operators.sinks import SinkPart
 from anabranch.operators.windows import (
     Window,
     count,
@@ -67,6 +67,7 @@ from anabranch.runtime.failures import dead_letter
 if _typing.TYPE_CHECKING:
     from anabranch import testing
     from anabranch.compiler.compile import Compilation
+    from anabranch.connectors.kafka import KafkaMessage
     from anabranch.control.goals import latency, throughput
     from anabranch.job import Job, explain, run, start
     from anabranch.job import compile_sinks as compile  # noqa: A004
@@ -81,6 +82,7 @@ if _typing.TYPE_CHECKING:
 _LATER = {
     "Compilation": "compiler.compile:Compilation",
     "Job": "job:Job",
+    "KafkaMessage": "connectors.kafka:KafkaMessage",
     "Metrics": "metrics.job_metrics:Metrics",
     "compile": "job:compile_sinks",
     "explain": "job:explain",
@@ -101,7 +103,9 @@ __all__ = [
     "Metrics",
     "Operator",
     "Result",
+    "RowRange",
     "Sink",
+    "SinkPart",
     "Source",
     "Stream",
     "Window",

@@ -34,12 +34,13 @@ class AnabranchError(Exception):
 
     `place` is the number of the source item behind it, and that of the source if there
     are several, if known. `rank` orders those at the end of the stream, over all
-    replicas.
+    replicas. `operator` is the name of the one that failed on an item.
     """
 
     code: ClassVar[str] = "AB00"
     place: tuple[int, ...] | None = None
     rank: bytes = b""
+    operator: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,6 @@ class OperatorError(AnabranchError):
     """An operator failed on an item; the user's own exception is its cause."""
 
     code = "AB20"
-    operator: str | None = None  # its name
 
 
 class LateItemError(OperatorError):
@@ -142,6 +142,15 @@ class RefutedError(EngineError):
     """An operator depends on the order of its items, contrary to the analysis."""
 
     code = "AB51"
+
+
+def is_of_engine(error: BaseException | None) -> bool:
+    """Tell whether the engine failed, not the program.
+
+    >>> is_of_engine(EngineError()), is_of_engine(RefutedError())
+    (True, False)
+    """
+    return isinstance(error, EngineError) and not isinstance(error, RefutedError)
 
 
 class DashboardError(AnabranchError):

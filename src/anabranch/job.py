@@ -31,6 +31,7 @@ from anabranch.export.families import Family, list_families
 from anabranch.export.targets import Exporter, open_exporter
 from anabranch.graph.graph import Graph
 from anabranch.language.drafts import Result, build_graph
+from anabranch.language.stream import Stream
 from anabranch.language.validate import validate
 from anabranch.logs import announce, log, logger_of
 from anabranch.metrics.job_metrics import (
@@ -421,8 +422,9 @@ def refuse_one_thread(compilation: Compilation, options: Options) -> None:
         needs.append("checkpoint= needs Spark")
     if needs:
         msg = (
-            f"a program whose parts share something must run as one thread; {why}; but "
-            f"{needs[0]}; keep what is shared in a scan or an Operator"
+            f"this program must run as one thread, since its parts share something or "
+            f"must not be given copies; {why}; but {needs[0]}; keep what is shared in a "
+            f"scan or an Operator, and compare by what a copy keeps"
         )
         raise PlanError(msg)
 
@@ -474,8 +476,20 @@ def run(*sinks: Result, **options: Unpack[Keywords]) -> Job:
                 wait_for_end(job, signals, look=partial(show_in, cell, job))
             finally:
                 show_in(cell, job)
-        raise_signal(job, signals)
+        raise_signal(signals, "; ".join(filter(None, [describe_end(job), job.hung])))
     return job
+
+
+def describe_end(job: Job) -> str:
+    """Return how a job has ended, and what has become of its output."""
+    return _STOPPED[job.written] if job.status == "stopped" else job.status
+
+
+_STOPPED: dict[Written, str] = {
+    "nothing": "stopped early, so there is no output in files",
+    "a part": "stopped early; run the job again with the same checkpoint to continue",
+    "all so far": "stopped; the output holds everything up to here",
+}
 
 
 def show_in(cell: Cell | None, job: Job) -> None:
@@ -486,9 +500,20 @@ def show_in(cell: Cell | None, job: Job) -> None:
 
 def graph_of(sinks: Sequence[Result]) -> Graph:
     """Return the checked graph of a program."""
+    for given in sinks:
+        if not isinstance(given, Result | Stream):
+            raise ArgumentError(_describe_no_sink(given))
     graph = build_graph(sinks)
     validate(graph)
     return graph
+
+
+def _describe_no_sink(given: object) -> str:
+    """Return why something that was to be run is no sink, and what to write."""
+    advice = "end a stream with a sink, such as .write_csv(path) or .to_list()"
+    if isinstance(given, list | tuple):
+        advice = "hand over the sinks of a list one by one: *sinks"
+    return f"a program must be given as its sinks; got {given!r:.80}; {advice}"
 
 
 def engine_named(name: EngineName) -> Engine:

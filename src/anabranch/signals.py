@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Protocol, Self
 
-from anabranch.errors import AnabranchError
+from anabranch.errors import AnabranchError, is_of_engine
 from anabranch.logs import announce, logger_of
 from anabranch.runtime.thread import GRACE_S
 
@@ -29,10 +29,6 @@ class Stoppable(Protocol):
     @property
     def status(self) -> str:
         """Its status."""
-
-    @property
-    def hung(self) -> str | None:
-        """Why a stopped job did not end cleanly, or None."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; an error of the program is raised."""
@@ -133,17 +129,22 @@ def wait_for_end(
         if job.status == "running":  # it was raised by someone else's handler
             job.end(GRACE_S, lambda: False)
         # A signal may have reached Spark's own processes too, and so ended the epoch.
-        if not signals.times or isinstance(error, AnabranchError):
+        of_program = isinstance(error, AnabranchError) and not is_of_engine(error)
+        if not signals.times or of_program:
             raise
     if signals.times:
         told()
         job.end(GRACE_S, lambda: signals.times >= AT_ONCE)
 
 
-def raise_signal(job: Stoppable, signals: Signals) -> None:
-    """Raise the error of the signal that has stopped a job, if one has."""
+def raise_signal(signals: Signals, outcome: str) -> None:
+    """Raise the error of the signal that has stopped a job, if one has.
+
+    `outcome` says what has become of the job and of its output. It is the text of a
+    `KeyboardInterrupt`; a `SystemExit` shows none, so it is announced.
+    """
     if signals.received is None:
         return
-    if job.hung is not None and signals.received == signal.SIGTERM:
-        announce(_LOGGER, job.hung)  # a status alone says nothing
-    raise signals.error(job.hung)
+    if signals.received == signal.SIGTERM:
+        announce(_LOGGER, outcome)
+    raise signals.error(outcome)

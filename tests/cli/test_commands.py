@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from importlib.metadata import metadata
 
 import pytest
 
@@ -137,9 +138,24 @@ def test_another_python_of_the_workers_is_named(monkeypatch):
 
 
 def test_a_package_that_is_not_there_is_optional():
-    check = doctor.look_at_extra("no_such_module", "kafka")
+    (check,) = doctor.look_at_extras({"no_such_module": "kafka"})
 
-    assert ("pip install 'anabranch[kafka]'", False) == (check.fix, check.needed)
+    assert "pip install 'anabranch[kafka]'" in (check.fix or "")
+    assert not check.needed
+
+
+def test_nothing_is_missing_where_all_extras_are_installed():
+    assert [doctor.Check("extras", "json, csv")] == list(
+        doctor.look_at_extras({"json": "json", "csv": "csv"})
+    )
+
+
+def test_the_extras_of_the_doctor_are_those_of_the_package():
+    for_users = {"spark", "bench", "docs", "lane", "test"}  # apart from these
+
+    assert set(
+        metadata("anabranch").get_all("Provides-Extra") or ()
+    ) - for_users == set(doctor._EXTRAS.values())
 
 
 def test_a_run_is_explained_from_its_record(folder, capsys):

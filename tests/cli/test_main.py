@@ -359,6 +359,44 @@ def wait_for(path):
     pytest.fail(f"{path.name} did not appear within a minute")
 
 
+def test_a_misspelt_command_gets_the_one_that_was_meant(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["explian", "sensors.py"])
+
+    said = capsys.readouterr().err
+    assert "there is no 'explian'; did you mean 'explain'?" in said
+
+
+def test_a_misspelt_engine_gets_the_one_that_was_meant(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "sensors.py", "--on", "sprak"])
+
+    assert "did you mean 'spark'?" in capsys.readouterr().err
+
+
+def test_a_command_line_without_a_command_gets_the_help(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+
+    said = capsys.readouterr().err
+    assert "make a project to start from" in said
+    assert "anabranch run names.py" in said
+
+
+@pytest.mark.spark
+def test_a_finished_job_that_runs_again_is_said_to_have_finished_before(folder, capsys):
+    again = ["run", "sensors.py", "--checkpoint", "kept"]
+    assert 0 == main(again)
+    first = capsys.readouterr().err
+    assert 0 == main(again)
+
+    said = capsys.readouterr().err
+    assert "finished: on spark" in first
+    assert "had already finished with this checkpoint: nothing was run" in said
+    assert "to run it again, give an empty directory as checkpoint" in said
+    assert "finished: on spark" not in said
+
+
 @pytest.mark.spark
 def test_a_program_runs_on_spark_with_a_degree(folder, capsys):
     assert 0 == main(["run", "sensors.py", "--degree", "2", "--epoch-items", "2"])

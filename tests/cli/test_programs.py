@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.cli.console import CommandError, load_module, load_sinks
-from anabranch.epochs.modules import find_modules_by_value
+from anabranch.epochs.transport.modules import find_modules_by_value
 from anabranch.errors import LoopError
 
 HEAD = "import anabranch as ab\ns = ab.from_iterable([1, 2])\n"

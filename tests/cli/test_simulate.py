@@ -143,3 +143,49 @@ def test_a_program_that_writes_files_can_be_simulated_on_spark(folder, capsys):
     assert 0 == main([*command, "--json"])
 
     assert all(one["limit"] for one in json.loads(capsys.readouterr().out)["outcomes"])
+
+
+WAITING = """
+import itertools, time
+import anabranch as ab
+
+class Slow(ab.Operator):
+    def process(self, n):
+        time.sleep(0.002)
+        yield n
+
+stream = ab.generate(itertools.count, int, name="read").key_by(lambda n: n % 8)
+program = stream.apply(Slow, name="slow").write_csv("out")
+"""
+
+
+def test_the_time_in_which_code_waits_is_told(folder, capsys, monkeypatch):
+    costs = ItemCosts(
+        {("read",): 1e-4, ("read", "first"): 1e-4},
+        locked_s=2e-4,
+        blocked={("read", "first"): 8e-4},
+    )
+    monkeypatch.setattr(
+        sys.modules["anabranch.cli.simulate"], "measure", lambda *_: (costs, {})
+    )
+
+    assert 0 == main(["simulate", "busy.py", "--cores", "1"])
+
+    text = capsys.readouterr().out
+    assert "an item costs 1000.00 us in one thread: first 90%, read 10%" in text
+    assert "80% of it is waiting" in text
+    assert "the thread of first" in text
+    assert "waits for 89% of its time" in text  # 0.8 of 0.9 ms, and handing over
+
+
+def test_an_operator_that_sleeps_takes_as_long_as_it_sleeps(folder, capsys):
+    (folder / "waits.py").write_text(WAITING)
+
+    assert 0 == main(
+        ["simulate", "waits.py", "--cores", "1", "--seconds", "1", "--json"]
+    )
+
+    found = json.loads(capsys.readouterr().out)
+    on_core_s = sum(found["costs_s"].values())
+    assert found["waits_s"]["read > slow"] > 3 * on_core_s
+    assert "lock" not in found["outcomes"][0]["limit"]

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import Push, SinkKind, SourceKind, Traits
 from anabranch.operators.blocks import Block
-from anabranch.operators.stateless import FlatMap, Split, Union
+from anabranch.operators.fan_in import Union
+from anabranch.operators.stateless import FlatMap, Split
 
 NAMES = st.frozensets(st.sampled_from("klm"), max_size=3)
 PUSHES = st.sampled_from([(1, 1), (1, 1), (1, 1), (0, 1), (0, None), (2, 2), (0, 0)])

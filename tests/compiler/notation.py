@@ -27,8 +27,9 @@ from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import Evidence, Kind, Push, SinkKind, SourceKind, Traits
 from anabranch.graph.site import Site
 from anabranch.operators.blocks import Block, Collect, Deal
+from anabranch.operators.fan_in import Barrier, Union
 from anabranch.operators.sinks import ToList
-from anabranch.operators.stateless import Barrier, FlatMap, Map, Split, Union
+from anabranch.operators.stateless import FlatMap, Map, Split
 
 _TERM = re.compile(r"\s*(\w+)(?:\.(\d+))?\s*(?:\[([^\]]*)\])?\s*")
 

@@ -3,6 +3,7 @@
 import json
 from typing import NamedTuple
 
+import lmdb
 import pytest
 
 import anabranch as ab
@@ -32,7 +33,7 @@ def vwap(trades: list[Trade]) -> Price:
 
 
 seen: list[Price] = []
-unseen = eval("lambda price: price")
+unseen = lmdb.version  # of a package that is compiled
 
 
 def score(price: Price) -> Price:
@@ -41,12 +42,12 @@ def score(price: Price) -> Price:
 
 
 def opaque_score(price: Price) -> Price:
-    return unseen(price)
+    return price._replace(vwap=price.vwap + unseen()[0])
 
 
 @ab.declare(state="stateless")
 def declared_score(price: Price) -> Price:
-    return unseen(price)
+    return price._replace(vwap=price.vwap + unseen()[0])
 
 
 def finance(step=None):

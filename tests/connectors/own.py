@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sqlite3
 import threading
+import uuid
 from contextlib import closing
 from dataclasses import dataclass
 from os import getpid
@@ -98,6 +100,57 @@ class Files(ab.Sink):
         return [line for file in files for line in file.read_text().splitlines()]
 
 
+class Parted(ab.Sink):
+    """A directory of parts that tasks write, and a list of those of each epoch.
+
+    An item that is equal to `refused` is left out. The list says who wrote each part.
+    """
+
+    def __init__(self, directory, refused=None):
+        self.directory = Path(directory)
+        self.refused = refused
+
+    def write_part(self, part, items):
+        kept = []
+        for number, item in enumerate(items):
+            if item == self.refused:
+                part.refuse(number, "not for us")
+            else:
+                kept.append(json.dumps(item))
+        self.directory.mkdir(exist_ok=True)
+        with (self.directory / f"{part.name}.part").open("x") as file:
+            file.write("\n".join(kept))
+        return {"name": part.name, "process": getpid()}
+
+    def commit_parts(self, epoch, parts):
+        self.directory.mkdir(exist_ok=True)
+        hidden = self.directory / f".{epoch:05}-{uuid.uuid4()}"
+        hidden.write_text(json.dumps(parts))
+        hidden.replace(self.directory / f"{epoch:05}.json")
+
+    def epochs(self):
+        """The parts of each epoch."""
+        found = sorted(self.directory.glob("[0-9]*.json"))
+        return [json.loads(path.read_text()) for path in found]
+
+    def rows(self):
+        """All that was committed, in order."""
+        parts = [part["name"] for epoch in self.epochs() for part in epoch]
+        texts = [(self.directory / f"{name}.part").read_text() for name in parts]
+        return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
+class Numbering(Parted):
+    """The same, but it knows its last epoch, and refuses one that comes again."""
+
+    def open(self, job, type):
+        return max((int(p.stem) for p in self.directory.glob("[0-9]*.json")), default=0)
+
+    def commit_parts(self, epoch, parts):
+        assert not (self.directory / f"{epoch:05}.json").exists()
+        super().commit_parts(epoch, parts)
+
+
 class Ledger(ab.Sink):
     """A system outside, in a database, that workers write.
 
@@ -106,6 +159,7 @@ class Ledger(ab.Sink):
     """
 
     in_workers = True
+    encode, decode = staticmethod(json.dumps), staticmethod(json.loads)
 
     def __init__(self, path, refused=None):
         self.path = str(path)
@@ -132,12 +186,12 @@ class Ledger(ab.Sink):
             if last != self.writer:
                 msg = "another process has opened it; this one must open it again"
                 raise FencedError(msg)
-            rows = [(epoch, getpid(), json.dumps(item)) for item in self.items]
+            rows = [(epoch, getpid(), self.encode(item)) for item in self.items]
             db.executemany("INSERT INTO rows VALUES (?, ?, ?)", rows)
 
     def rows(self):
         """All that was committed, in the order of the commits."""
-        return [json.loads(item) for _, item in self._select()]
+        return [self.decode(item) for _, item in self._select()]
 
     def writers(self):
         """The processes that have committed something."""
@@ -147,6 +201,16 @@ class Ledger(ab.Sink):
         with closing(sqlite3.connect(self.path)) as db:
             found = db.execute("SELECT process, item FROM rows ORDER BY rowid")
             return found.fetchall()
+
+
+class AnyLedger(Ledger):
+    """A ledger that takes items of any type; from workers or from the driver."""
+
+    encode, decode = staticmethod(pickle.dumps), staticmethod(pickle.loads)
+
+    def __init__(self, path, *, in_workers):
+        super().__init__(path)
+        self.in_workers = in_workers
 
 
 @dataclass

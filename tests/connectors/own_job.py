@@ -1,14 +1,14 @@
 """A job with own connectors for `test_own_kills.py`, run in a process of its own.
 
-python -m tests.connectors.own_job files|ledger OUTPUT CHECKPOINT
+python -m tests.connectors.own_job files|ledger|parts OUTPUT CHECKPOINT
 """
 
 import sys
 
 import anabranch as ab
-from tests.connectors.own import Cell, Files, Grid, Ledger
+from tests.connectors.own import Cell, Files, Grid, Ledger, Parted
 
-SINKS = {"files": Files, "ledger": Ledger}
+SINKS = {"files": Files, "ledger": Ledger, "parts": Parted}
 
 
 def main(sink, output, checkpoint):

@@ -14,7 +14,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.connectors.avro import AvroDecoder, AvroEncoder, schema_of
-from anabranch.errors import ArgumentError, InputError
+from anabranch.errors import ArgumentError, GraphError, InputError
 from tests.connectors.items import Reading, readings, total, totals
 from tests.needs import KAFKA, why_left_out
 
@@ -203,17 +203,32 @@ def test_an_item_that_does_not_fit_is_given_back():
 
 
 REFUSED: dict[str, Any] = {
-    "a type without a schema": lambda: ab.kafka(
-        "h:1", "t", dict[int, str], format="avro"
-    ),
     "a registry for JSON": lambda: ab.kafka("h:1", "t", int, registry="http://r"),
+    "a schema for CSV": lambda: ab.from_iterable([1], int).to_kafka(
+        "h:1", "t", format="csv", schema="long"
+    ),
+}
+
+
+@pytest.mark.parametrize("write_program", REFUSED.values(), ids=REFUSED)
+def test_options_of_avro_are_refused_for_other_formats(write_program):
+    with pytest.raises(ArgumentError, match=r"are for format=\"avro\""):
+        write_program()
+
+
+class Counts(NamedTuple):
+    by_number: dict[int, str]
+
+
+NO_SCHEMA: dict[str, Any] = {
+    "a source": lambda: ab.kafka("h:1", "t", Counts, format="avro").to_list(),
     "a sink of anything": lambda: ab.from_iterable([1]).to_kafka(
         "h:1", "t", format="avro"
     ),
 }
 
 
-@pytest.mark.parametrize("write_program", REFUSED.values(), ids=REFUSED)
-def test_what_avro_cannot_do_is_refused_when_it_is_written(write_program):
-    with pytest.raises(ArgumentError, match=r"Avro|avro"):
-        write_program()
+@pytest.mark.parametrize("write_program", NO_SCHEMA.values(), ids=NO_SCHEMA)
+def test_a_type_without_a_schema_is_refused_before_the_program_runs(write_program):
+    with pytest.raises(GraphError, match=r"test_avro.py:\d+: .*Avro"):
+        ab.explain(write_program())

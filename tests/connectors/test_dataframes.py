@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+import uuid
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -230,3 +231,39 @@ def test_a_map_without_a_type_is_a_dictionary_wherever_it_stands(spark):
         (1, {"x": 0}, [{"y": 1}], {"inner": {"z": 2}}),
         (2, None, None, None),
     ] == [tuple(item) for item in out.items]
+
+
+class Stamped(NamedTuple):
+    number: int
+    at: dt.datetime
+    seen: dt.datetime | None
+    day: dt.date | None
+    id: uuid.UUID
+    tags: list[str]
+
+
+def test_frames_hold_datetimes_without_a_zone_uuids_and_columns_without_values(spark):
+    noon = dt.datetime.fromisoformat("2026-07-01T12:00:00.000001")
+    zoned = noon.replace(tzinfo=dt.UTC)
+    items = [Stamped(n, noon, zoned, None, uuid.UUID(int=n), []) for n in range(3)]
+    frames = []
+
+    def keep(frame, _):
+        frames.append((frame.dtypes, frame.localCheckpoint()))
+
+    ab.run(ab.from_iterable(items, Stamped).to_spark(keep))
+    ((columns, frame),) = frames
+    out = ab.from_spark(frame, Stamped).to_list()
+    ab.run(out)
+
+    expected = {
+        "number": "bigint",
+        "at": "timestamp_ntz",
+        "seen": "timestamp",
+        "day": "date",
+        "id": "binary",
+        "tags": "array<string>",
+    }
+    assert expected == dict(columns)
+    assert items == out.items
+    assert [None] * 3 == [one.at.tzinfo for one in out.items]

@@ -13,7 +13,7 @@ from anabranch.connectors.files.follow import SETTLE_S
 from anabranch.errors import InputError
 from tests import needs
 from tests.connectors.items import Reading, as_csv, as_json, readings, total, totals
-from tests.connectors.waiting import until
+from tests.waiting import until
 
 
 def put(path, data):

@@ -25,8 +25,8 @@ from anabranch.graph.graph import Op
 from anabranch.operators.sinks import WriteSink
 from anabranch.runtime.batch import TableItems
 from tests.connectors.items import Reading, as_json, readings, total, totals
-from tests.connectors.waiting import until
 from tests.needs import KAFKA, ROOT, why_left_out
+from tests.waiting import until
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason=why_left_out(KAFKA))
 
@@ -459,7 +459,7 @@ def read_both_ways(source, ranges):
         failed = []
         wanted = partitions.OffsetRange("0", start, end)
         piece = RangePiece(op.name, 11 + start, end - start, wanted)
-        read = read_offsets(piece, op, failed.append, form_of(Reading))
+        read, _ = read_offsets(piece, op, failed.append, form_of(Reading))
         items = list(read.items)
         if read.table is not None:
             made = [Reading(*row.values()) for row in read.table.to_pylist()]
@@ -482,7 +482,7 @@ def test_brokers_go_on_sending_only_what_this_task_will_probably_read(broker):
     consumer = source._connect()._consumer
     assigned = []
     for start, end in [(0, 5), (10, 15), (15, 20), (20, 25), (30, 35)]:
-        source.read_raw("0", start, end)
+        source.read_range("0", start, end)
         assigned.append(bool(consumer.assignment()))
     source.close()
 

@@ -8,16 +8,23 @@ import inspect
 import json
 import sqlite3
 import sys
+import threading
 import time
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import anabranch as ab
 from anabranch.connectors.external import open_external
-from anabranch.connectors.partitions import ArrivingReader, RangedReader
+from anabranch.connectors.files.arrow_items import form_of
+from anabranch.connectors.partitions import ArrivingReader, OffsetRange, RangedReader
+from anabranch.epochs.intake.connectors import RangePiece, read_offsets
 from anabranch.errors import (
+    ArgumentError,
     CheckpointError,
     GraphError,
     InputError,
@@ -34,11 +41,12 @@ from tests.connectors.own import (
     Files,
     Grid,
     Numbered,
+    Parted,
     Tail,
     Unpicklable,
     in_blocks,
 )
-from tests.connectors.waiting import until
+from tests.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "connectors.md"
 spark = pytest.mark.spark
@@ -254,6 +262,72 @@ def test_other_partitions_than_before_are_refused(tmp_path):
     extra = ["p7"]
 
     with pytest.raises(CheckpointError, match=r"Growing, .*had \['p0', 'p1'\] and has"):
+        run()
+
+
+class FileLines(ab.Source):
+    """The lines of files; `locked`: it cannot travel to workers."""
+
+    def __init__(self, *files, locked=False):
+        self.files = files
+        if locked:
+            self.lock = threading.Lock()
+
+    def partitions(self):
+        return [Path(file).name for file in self.files]
+
+    def read(self, partition, position):
+        path = Path(self.files[0]).parent / partition
+        for n, line in enumerate(path.read_text().splitlines()):
+            if n >= (position or 0):
+                yield line, n + 1
+
+
+class CountedLines(FileLines):
+    def offsets(self, partition):
+        path = Path(self.files[0]).parent / partition
+        return 0, len(path.read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [FileLines, partial(FileLines, locked=True), CountedLines],
+    ids=["workers", "driver", "offsets"],
+)
+@pytest.mark.parametrize(("left", "refused"), [(3, True), (40, False)])
+@spark
+def test_a_source_that_ends_before_its_checkpoint_is_refused(
+    make, left, refused, tmp_path
+):
+    files = [tmp_path / "a", tmp_path / "b"]
+    for file in files:
+        file.write_text("".join(f"{file.name}{n}\n" for n in range(40)))
+    flag = tmp_path / "fail"
+    flag.touch()
+
+    @ab.declare(state="stateless")
+    def checked(line):
+        assert int(line[1:]) < 20 or not flag.exists()
+        return line
+
+    def run():
+        ab.run(
+            ab.read(make(*map(str, files)), str).map(checked).for_each(print),
+            on="spark",
+            checkpoint=tmp_path / "checkpoint",
+            epoch_items=8,
+        )
+
+    with pytest.raises(OperatorError):
+        run()
+    flag.unlink()
+    lines = files[0].read_text().splitlines(keepends=True)
+    files[0].write_text("".join(lines[:left]))
+
+    if refused:
+        with pytest.raises(InputError, match=r"partition 'a' was read up to position"):
+            run()
+    else:
         run()
 
 
@@ -968,6 +1042,95 @@ def test_the_latency_of_rows_that_workers_read_counts_from_their_birth(engine, n
         assert metrics.latency.p50_ms > 1_000_000
 
 
+@dataclass
+class NumberedTables(Numbered):
+    """The same rows, of which a range without a bad row becomes a table."""
+
+    def read_range(self, partition, start, end):
+        lines = list(enumerate(self._lines(partition)))[start:end]
+        found = [((partition, offset, line), offset) for offset, line in lines if line]
+        rows, offsets = zip(*found, strict=True) if found else ((), ())
+        return ab.RowRange(rows, offsets, [2_000_000_000.0] * len(rows))
+
+    def decode_table(self, rows):
+        lines = [line for _, _, line in rows]
+        if not all(line.isdecimal() for line in lines):
+            return None
+        return pa.table({"value": [int(line) for line in lines]})
+
+
+def test_ranges_that_become_tables_give_what_their_rows_give(engine, numbers):
+    lost = []
+    out = ab.read(NumberedTables(numbers), int).to_list()
+
+    ab.run(out, on=engine, epoch_items=2, on_error=ab.dead_letter(lost.append))
+
+    assert [1, 2, 4, 5, 6, 8] == out.items
+    assert [("x", "row 7 of read")] == [(one.item, one.where) for one in lost]
+
+
+def read_piece_of(source, partition, start, end, kind=int):
+    """Return what a worker reads of offsets whose rows are numbered from 11."""
+    op = Op("read", ReadSource(source), type=kind)
+    piece = RangePiece(op.name, 11, end - start, OffsetRange(partition, start, end))
+    return read_offsets(piece, op, stop, form_of(kind))
+
+
+def test_workers_read_a_range_as_a_table_with_the_births_of_its_rows(numbers):
+    read, births = read_piece_of(NumberedTables(numbers), "a", 1, 5)
+
+    assert {"value": [2, 4, 5]} == read.table.to_pydict()
+    assert [11, 13, 14] == read.numbers.tolist()
+    assert 2_000_000_000.0 == births.oldest_s
+
+
+@dataclass
+class Tables(Numbered):
+    """Rows whose table is `table`, and whose ranges are `range`."""
+
+    table: object = None
+    range: object = None
+
+    def read_range(self, partition, start, end):
+        return self.range
+
+    def decode_table(self, rows):
+        return self.table
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (pa.table({"value": pa.array([1, 2], pa.int32())}), "value: int32; cast"),
+        (pa.table({"other": [1, 2]}), "other: int64"),
+        (pa.table({"value": [1, 2, 3]}), "with 2 rows"),
+        (pa.table({"value": [1, None]}), "nulls only where the type has None"),
+        ([1, 2], r"it returned \[1, 2\]"),
+    ],
+    ids=["type", "name", "rows", "null", "no table"],
+)
+def test_a_table_that_is_not_that_of_the_rows_is_told(numbers, table, why):
+    with pytest.raises(InputError, match=rf"Tables, .*decode_table .*{why}"):
+        read_piece_of(Tables(numbers, table=table), "a", 0, 2)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ab.RowRange(["1", "2"], [0]),
+        ab.RowRange(["1", "2"], [0, 0]),
+        ab.RowRange(["1", "2"], [1, 0]),
+        ab.RowRange(["1", "2"], [1, 2]),
+        ab.RowRange(["1"], [0.5]),
+        ["1", "2"],
+    ],
+    ids=["too few", "twice", "backwards", "beyond", "no integer", "no range"],
+)
+def test_a_range_without_the_offsets_of_its_rows_is_told(numbers, given):
+    with pytest.raises(InputError, match=r"Tables, .*read_range\('a', 0, 2\) returned"):
+        read_piece_of(Tables(numbers, range=given), "a", 0, 2)
+
+
 class Forgetful(ab.Source):
     def read(self, partition, position):
         yield from [("1", 1), ("2", 2)]
@@ -1082,5 +1245,87 @@ def test_a_source_of_ones_own_is_refused_with_all_its_faults_before_it_is_read()
     assert 2 == text.count("tests/connectors/test_own_connector.py:")
 
 
+class Ledger(ab.Sink):
+    """A ledger, which says before a run what it cannot take."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def write(self, items):
+        raise AssertionError
+
+    def find_faults(self, type):
+        if not self.path:
+            yield "a ledger has a path; got none", "name one"
+        if type is not int:
+            yield f"entries are of type int; got {type}", "map them to numbers"
+
+
+def test_a_sink_of_ones_own_is_refused_with_all_its_faults_before_anything_runs():
+    with pytest.raises(GraphError) as caught:
+        ab.run(ab.from_iterable(["1"], str).write(Ledger("")), on="sequential")
+
+    text = str(caught.value)
+    assert "a ledger has a path; got none; name one" in text
+    assert "entries are of type int; got <class 'str'>; map them to numbers" in text
+
+
+def test_a_sink_of_ones_own_is_asked_for_faults_when_the_type_is_unknown():
+    untyped = ab.from_iterable([1]).map(lambda n: n)
+
+    with pytest.raises(GraphError, match="entries are of type int; got None"):
+        ab.explain(untyped.write(Ledger("x")))
+
+
 def test_a_source_of_ones_own_without_faults_is_read():
     assert [0, 1, 2] * 3 == ab.testing.outputs(ab.read(Rolls(3), int))
+
+
+def test_parts_are_written_and_committed_in_order(engine, tmp_path):
+    sink = Parted(tmp_path / "out")
+
+    ab.run(ab.from_iterable(range(100), int).write(sink), on=engine)
+
+    assert [*range(100)] == sink.rows()
+
+
+class HalfParted(ab.Sink):
+    def write_part(self, part, items):
+        return None
+
+
+def test_a_sink_in_parts_must_commit_them():
+    with pytest.raises(
+        ArgumentError, match=r"must define commit_parts\(self, epoch, pa"
+    ):
+        HalfParted()
+
+
+class Misplacing(Parted):
+    def write_part(self, part, items):
+        part.refuse(len(items), "there is none")
+        return super().write_part(part, items)
+
+
+def test_a_refused_place_that_no_item_has_is_told(engine, tmp_path):
+    stream = ab.from_iterable(range(10), int).write(Misplacing(tmp_path / "out"))
+
+    with pytest.raises(OutputError, match=r"must refuse items by their place"):
+        ab.run(stream, on=engine, on_error="skip")
+
+
+class Opening(Parted):
+    """It relies on a connection that `open` makes, which tasks do not call."""
+
+    def open(self, job, type):
+        self.connection = self.directory
+
+    def write_part(self, part, items):
+        return str(self.connection)
+
+
+def test_a_part_sees_nothing_that_open_has_set(engine, tmp_path):
+    stream = ab.from_iterable(range(10), int).write(Opening(tmp_path / "out"))
+
+    with pytest.raises(OutputError, match=r"no attribute 'connection'; correct write_"):
+        ab.run(stream, on=engine)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.connectors.own import Files, Ledger, in_blocks
+from tests.connectors.own import Files, Ledger, Parted, in_blocks
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -68,3 +68,23 @@ def test_a_sink_that_workers_write_gets_every_row_once_whoever_is_killed(tmp_pat
 
     assert [(KILLED, []), (KILLED, []), (0, [])] == ended
     assert EXPECTED == Ledger(tmp_path / "output").rows()
+
+
+def test_parts_that_tasks_write_count_once_whoever_is_killed(tmp_path):
+    """
+    Tasks are killed while and after they write a part, and the driver before and after it
+    commits the parts of an epoch.
+    """
+    runs = [
+        ["half-written:1", "written:2", "delivering:2"],
+        ["ran:3", "processed:3"],
+        ["sent:4"],
+        [],
+    ]
+
+    ended = [run_job(tmp_path, "parts", faults) for faults in runs]
+
+    output = Parted(tmp_path / "output")
+    assert [(KILLED, []), (KILLED, []), (KILLED, []), (0, [])] == ended
+    assert EXPECTED == output.rows()
+    assert 1 < max(len(parts) for parts in output.epochs())

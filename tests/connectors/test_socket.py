@@ -10,7 +10,7 @@ import pytest
 import anabranch as ab
 from anabranch.errors import InputError, OutputError
 from tests.connectors.items import Reading, as_json, readings, total, totals
-from tests.connectors.waiting import until
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -269,3 +269,31 @@ def test_costs_know_how_much_of_an_item_needs_the_lock():
     other = ThreadSamples("b", 2.0, 0.8, {("b",): 1}, locked=0.5)
 
     assert 0.1 == costs_of([one, other], items=10).locked_s
+
+
+def test_time_without_a_core_is_shared_by_replicas_beyond_the_cores():
+    """
+    Of 1 s an item, 0.9 s are waiting: nine replicas on a core take 0.1 s each.
+    """
+    at, blocked = {("read",): 0.0, ("read", "ask"): 0.1}, {("read", "ask"): 0.9}
+    costs, regions = ItemCosts(at, blocked=blocked), {"r0": ("ask",)}
+
+    rates = {
+        degree: throughput(
+            costs,
+            threads_of(costs, Arrangement().with_degree("r0", degree), regions),
+            cores=1,
+        )
+        for degree in (1, 2, 5, 20)
+    }
+
+    assert {1: 1.0, 2: 2.0, 5: 5.0, 20: 10.0} == pytest.approx(rates)
+
+
+def test_a_thread_that_waits_delays_no_other():
+    at = {("read",): 0.2, ("read", "a"): 0.1}
+    costs = ItemCosts(at, locked_s=0.3, waiting=1.0, blocked={("read", "a"): 0.9})
+
+    split = threads_of(costs, Arrangement(frozenset({"a"})), {})
+
+    assert 1.0 == pytest.approx(throughput(costs, split, cores=2))

@@ -132,6 +132,8 @@ def test_a_reader_sees_the_whole_run(browser, tmp_path):
         "operator 'total' failed on item 3",
     ):
         assert shown in words, shown
+    legend = re.findall(r'<span data-[^>]*?( hidden="")?><i[^>]*></i>([^<]*)', body)
+    assert {"state per key"} == {words for hidden, words in legend if hidden}
     (why,) = [one.why for one in made.plan.sequential if one.operator == "total"]
     assert f'<td class="what">total</td><td class="">{why}</td>' in body
     assert 4 == body.count('<div class="plot"><svg')

@@ -20,7 +20,7 @@ from anabranch.epochs.control import (
 from anabranch.epochs.division import OF_JOBS
 from anabranch.epochs.layout import lay_out
 from anabranch.epochs.log import EpochLog, Seen, UnitLoads
-from anabranch.epochs.task import Report
+from anabranch.epochs.task import Report, WrittenPart
 from anabranch.job import compile_sinks
 from anabranch.metrics.load import ThreadSamples
 from anabranch.metrics.pipeline import ThreadLoad
@@ -230,7 +230,9 @@ def test_each_operator_has_its_own_rate_behind_a_filter_too():
         )
         for replica in range(2)
     ]
-    reports.append(Report(last.number, 0, taken=(10,), written={"out": 10}))
+    reports.append(
+        Report(last.number, 0, taken=(10,), written=(WrittenPart("out", "", 10),))
+    )
 
     profile = actuator.profile_from(reports, took_s=2.0)
     rates = list_inputs(layout, count_streams(layout, reports), 2.0)

@@ -8,7 +8,7 @@ import pytest
 
 from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
 from anabranch.epochs.item_files import read_refused, write_refused
-from anabranch.epochs.pickle import PickledNames, Pickler
+from anabranch.epochs.transport.pickle import PickledNames, Pickler
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
 from anabranch.graph.site import Site

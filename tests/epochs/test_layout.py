@@ -6,6 +6,7 @@ import anabranch as ab
 from anabranch.epochs.layout import lay_out
 from anabranch.job import compile_sinks
 from anabranch.language.drafts import Result
+from tests.connectors.own import Files, Parted
 from tests.engines.spark.items import Trade, mean, note, traded, trades, vwap
 
 
@@ -75,3 +76,26 @@ def test_an_operator_that_gives_nothing_for_a_sign_is_not_one_to_one():
     made = layout(marked.to_list(), ahead.to_list(), plain.to_list())
 
     assert {"plain"} == made.one_to_one & {"one", "ahead", "plain"}
+
+
+def test_a_sink_in_parts_leaves_units_the_names_that_checkpoints_know(tmp_path):
+    """
+    Behind a region with a key it is written by a unit of its own.
+    """
+
+    def place(sink):
+        first = source().key_by("symbol").scan(vwap, (0.0, 0), name="first")
+        second = first.key_by("vwap").scan(count, 0, name="second")
+        last = second.key_by("symbol").scan(count, 0, name="last")
+        made = layout(first.write(sink), last.to_list())
+        found = {name: unit.name for name, unit in made.unit_of.items()}
+        return len(made.units), found
+
+    units, names = place(Files(str(tmp_path)))
+
+    assert {"u0", "u1", "u2", "u3"} == {*names.values()}
+    assert (units + 1, names) == place(Parted(tmp_path))
+
+
+def count(n, item):
+    return n + 1, item

@@ -17,12 +17,13 @@ import pytest
 import anabranch as ab
 from anabranch.epochs import faults
 from anabranch.epochs.epoch_run import EpochRun
-from anabranch.epochs.ship import unpack
 from anabranch.epochs.task import ROW_ARROW
 from anabranch.epochs.task_runner import Runner, run_partition
+from anabranch.epochs.transport.ship import unpack
 from anabranch.errors import EngineError, OperatorError
 from anabranch.job import compile_sinks
 from anabranch.runtime.thread import Options
+from tests.connectors.own import Parted
 
 
 class OwnCluster:
@@ -211,6 +212,18 @@ def test_a_job_resumes_from_its_checkpoint_on_an_engine_of_two_classes(
     rows = [line for part in parts for line in part.read_text().splitlines()[1:]]
     assert [f"{m.symbol},{m.price}" for m in expected.items] == rows
     assert 0 < sum(resumed.metrics().epoch_items) < len(TRADES)
+
+
+@pytest.mark.parametrize("in_workers", [False, True])
+def test_tasks_write_parts_on_an_engine_of_two_classes(tmp_path, in_workers):
+    sink = Parted(tmp_path / "out")
+    sink.in_workers = in_workers
+    numbers = ab.from_iterable(range(100), int).map(abs).write(sink)
+
+    run_on_own(numbers, degree=3, epoch_items=50)
+
+    assert [*range(100)] == sink.rows()
+    assert [3, 3] == [len(parts) for parts in sink.epochs()]
 
 
 def test_an_error_names_the_operator_on_an_engine_of_two_classes():

@@ -190,6 +190,31 @@ def test_the_rounds_of_windows_are_in_a_region():
     assert "in each round of the window that the end closes" in " ".join(text.split())
 
 
+def is_odd(number: int) -> bool:
+    return number % 2 == 1
+
+
+def add_one(number: int) -> int:
+    return number + 1
+
+
+def in_windows_twice(stream: ab.Stream) -> ab.Stream:
+    """Two rounds of two rounds each, both in windows."""
+    inner = stream.punctuate(is_odd).iterate(lambda s: s.map(add_one), rounds=2)
+    return inner.map(add_one)
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_rounds_in_windows_may_be_nested(degree, imitation):
+    marked = ab.from_iterable(range(40)).punctuate(lambda number: number % 7 == 0)
+    out = marked.iterate(in_windows_twice, rounds=2).to_list()
+
+    ab.run(out, on="spark", degree=degree, epoch_items=9)
+
+    assert [number + 6 for number in range(40)] == out.items
+    assert bool(imitation) == (degree > 1)
+
+
 def test_rounds_with_effects_stay_with_the_items_of_their_windows():
     asked = []
     out = of_windows(BODIES["a map"], until=asked.append)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.connectors.files.arrow_items import form_of
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.epochs.wire import (
     WireBatch,
     blob_of,

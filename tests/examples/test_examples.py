@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
-from anabranch.epochs.modules import send_by_value
+from anabranch.epochs.transport.modules import send_by_value
 from anabranch.testing.assertions import Setting, make_graph, run_sample, take_sample
 
 FOLDER = Path(__file__).parents[2] / "examples"

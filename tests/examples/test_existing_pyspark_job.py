@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.epochs.modules import send_by_value
+from anabranch.epochs.transport.modules import send_by_value
 
 pytestmark = pytest.mark.spark
 

@@ -249,3 +249,27 @@ def test_a_package_that_is_not_there_is_not_trusted_without_a_word(name, meant):
 
 def test_what_can_be_imported_is_trusted_without_a_warning():
     ab.trust("xml.dom", __name__)  # the tests turn warnings into errors
+
+
+@pytest.mark.parametrize("name", [3, ["a"], "", " ", "a\nb"], ids=repr)
+def test_a_name_is_a_text_of_one_line(name):
+    said = re.escape(f"name of map must be a text of one line; got {name!r}")
+
+    with pytest.raises(ArgumentError, match=said):
+        S.map(key_of, name=name)
+
+
+@pytest.mark.parametrize("start", [ab.run, ab.start, ab.compile, ab.explain])
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (None, "end a stream with a sink"),
+        (5, "end a stream with a sink"),
+        ([], re.escape("one by one: *sinks")),
+        ([S.to_list()], re.escape("one by one: *sinks")),
+    ],
+    ids=repr,
+)
+def test_what_is_no_sink_is_named_with_what_to_write(start, given, advice):
+    with pytest.raises(ArgumentError, match=f"given as its sinks; got .*{advice}"):
+        start(given)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pytest
 
 import anabranch as ab
+from anabranch.errors import ArgumentError
 from anabranch.graph.graph import Output
 from anabranch.language.drafts import build_graph
 
@@ -197,3 +198,22 @@ def test_streams_of_one_program_can_end_in_several_sinks():
 
     assert ["to_list", "to_list_2"] == [op.name for op in graph.sinks]
     assert ["source"] == [op.name for op in graph.sources]
+
+
+def test_a_misspelt_method_gets_the_one_that_was_meant():
+    with pytest.raises(AttributeError, match=r"did you mean 'filter'.*to_list"):
+        trades().filer(bool)
+    assert not hasattr(trades(), "port_of")
+
+
+@pytest.mark.parametrize("look", [list, lambda stream: stream[0], sorted])
+def test_a_stream_that_is_taken_for_a_list_says_how_to_look_at_it(look):
+    with pytest.raises(ArgumentError, match=r"ab\.testing\.outputs"):
+        look(trades())
+
+
+def test_a_stream_is_no_collection():
+    with pytest.raises(ArgumentError, match="is a stream already; use it as it is"):
+        ab.from_iterable(trades())
+    assert not isinstance(trades(), Iterable)
+    assert trades()

@@ -100,3 +100,32 @@ def test_all_cores_at_work_are_the_limit():
 
 def test_a_run_that_failed_has_its_error_instead():
     assert find_limit(LOCAL, [sample(score=0.9)], [], "failed") is None
+
+
+def test_the_busiest_of_several_replicas_is_the_limit_not_their_mean():
+    """Seven keys keep 7 of 14 replicas busy: the rest is idle, and no input is late."""
+    uneven = {"element": "filter", "replicas": 14, "skew": 2.05, "busy": 0.46}
+    load = {"filter": uneven, "slow": uneven}
+    shares = {"filter": 0.01, "slow": 0.44}
+    last = {"at_s": 7.0, "read": 9, "delivered": 9, "backlog": 0}
+
+    limit = find_limit(LOCAL, [last | {"load": load, "shares": shares}], [], "finished")
+
+    assert limit == {
+        "what": "slow is the bottleneck",
+        "why": "it takes 98% of the time of its 14 replicas, and they are busy 46% of "
+        "the time; its busiest replica has 2.0 times the mean work, 94% of the time",
+    }
+
+
+def test_under_skew_the_limit_names_the_hot_keys():
+    """Twelve of fourteen replicas are idle: only the keys say why."""
+    load = {"slow": {"element": "slow", "replicas": 14, "skew": 7.0, "busy": 0.14}}
+    program = LOCAL | {"operator_list": [{"name": "slow", "region": "r0"}]}
+    hot = {"r0": ["'A'", "'B'"], "r1": ["'C'"]}
+    last = {"at_s": 7.0, "read": 9, "delivered": 9, "load": load, "hot_keys": hot}
+
+    limit = find_limit(program, [last], [])
+
+    assert limit is not None
+    assert limit["why"].endswith("98% of the time; hot keys 'A' and 'B'")

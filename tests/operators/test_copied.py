@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import linecache
 import sys
 import threading
 from collections import deque
@@ -107,6 +108,49 @@ def refill_by_map():
         return row
 
     return map(fill, range(60))
+
+
+UNSEEN: dict[str, Any] = {}  # functions whose source nobody has
+exec(
+    """
+KEPT = []
+def keep_unseen(state, trade):
+    state.append(trade.volume)
+    return state, state
+def refill_unseen():
+    row = [0]
+    for n in range(60):
+        row[0] = n
+        yield row
+def map_unseen(trade):
+    KEPT.append(trade.volume)
+    return KEPT
+def list_unseen(trade):
+    return [map_unseen(trade)]
+""",
+    UNSEEN,
+)
+
+
+def with_none_kept(make):
+    UNSEEN["KEPT"].clear()
+    return make()
+
+
+def write_nested(depth):
+    """Return a step that keeps what it gives, in code that is nested too deeply."""
+    name = f"<nested {depth}>"
+    text = f"""
+def step(state, trade):
+    state.append({" + ".join(["0"] * depth)} + trade.volume)
+    return state, state
+"""
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names = {}
+    sys.setrecursionlimit(sys.getrecursionlimit() + depth)
+    exec(compile(text, name, "exec"), names)
+    sys.setrecursionlimit(sys.getrecursionlimit() - depth)
+    return names["step"]
 
 
 def give_items(state, trade):
@@ -416,6 +460,30 @@ PROGRAMS: dict[str, tuple[Any, list[Any]]] = {
         lambda: trades().apply(OwnClass).map(lambda kind: kind.volume),
         [*itertools.accumulate(VOLUMES)],
     ),
+    "the state of a step without source": (
+        lambda: trades().scan(UNSEEN["keep_unseen"], []),
+        SO_FAR,
+    ),
+    "rows of a generator without source": (
+        lambda: ab.generate(UNSEEN["refill_unseen"]),
+        [[n] for n in range(60)],
+    ),
+    "what a function without source keeps": (
+        lambda: with_none_kept(lambda: trades().map(UNSEEN["map_unseen"])),
+        SO_FAR,
+    ),
+    "a list of what a function without source keeps": (
+        lambda: with_none_kept(lambda: trades().flat_map(UNSEEN["list_unseen"])),
+        SO_FAR,
+    ),
+    "the state of a step that is nested too deeply": (
+        lambda: trades().scan(write_nested(900), []),
+        SO_FAR,
+    ),
+    "the state of a step in a file that is nested too deeply": (
+        lambda: trades().scan(write_nested(2000), []),
+        SO_FAR,
+    ),
     "a source that refills a list": (
         lambda: ab.read(RefilledSource()),
         [[n] for n in range(60)],
@@ -442,6 +510,15 @@ def test_an_item_stays_as_it_was_given(engine, name):
     ENGINES[engine]([out])
 
     assert expected == out.items
+
+
+def test_what_is_too_large_to_follow_may_change_what_it_gives(monkeypatch):
+    monkeypatch.setattr(sys.modules["anabranch.python.interpret"], "_MOST_CALLS", 1)
+    out = trades().scan(keep_all, []).to_list()
+
+    ab.run(out, on="sequential")
+
+    assert SO_FAR == out.items
 
 
 def test_rounds_give_items_as_they_were():

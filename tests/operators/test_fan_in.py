@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anabranch as ab
-from anabranch.operators.blocks import Collect
-from anabranch.operators.fan_in import BarrierKernel, CollectKernel, MergeKernel
-from anabranch.operators.stateless import Barrier, Merge
+from anabranch.operators.blocks import Collect, CollectKernel
+from anabranch.operators.fan_in import Barrier, BarrierKernel, Merge, MergeKernel
 from tests.operators.driving import Point, drive, on_ports, points
 from tests.programs import definitions
 

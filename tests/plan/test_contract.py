@@ -35,7 +35,10 @@ from tests import needs
 from tests.apps.test_apps import APPS, NAMES
 from tests.programs.generate import write
 
-SHOWN = {"why", "ends", "reasons", "reason"}  # reasons, for people alone
+SHOWN = {  # reasons, for people alone
+    *("why", "ends", "reasons", "reason"),
+    "one_thread_advice",
+}
 
 
 class Trade(NamedTuple):

@@ -19,20 +19,11 @@ from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.clock import EventTime, InOrder, is_sign
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.fan_in import Barrier, Merge, Union
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join, Lookup
 from anabranch.operators.sources import FromIterable
-from anabranch.operators.stateless import (
-    WINDOW,
-    Barrier,
-    Filter,
-    FlatMap,
-    Map,
-    Merge,
-    Punctuate,
-    Split,
-    Union,
-)
+from anabranch.operators.stateless import WINDOW, Filter, FlatMap, Map, Punctuate, Split
 from anabranch.operators.windows import Aggregate
 from tests.programs import definitions
 from tests.programs.clock_definitions import clocked, event_time

@@ -13,6 +13,7 @@ On Spark it runs at one of the degrees 1 to
 3 with epochs of 1, 7 or 100 items; nine programs in a row have all nine pairs. The imitation
 of Spark in this process runs the same, without a JVM. `resumed` is the imitation with a
 checkpoint: each job is cut off before its third epoch and goes on at another degree.
+`parts` is the imitation with sinks that tasks write in parts.
 `meaning` is the second implementation of the semantics, `breadth_first`. Each program
 that differs is printed with its seed; the exit status is 1 if there is any.
 """
@@ -20,7 +21,9 @@ that differs is printed with its seed; the exit status is 1 if there is any.
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
+import pickle
 import sys
 import time
 import traceback
@@ -30,6 +33,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import anabranch as ab
@@ -80,7 +84,9 @@ def runs_of(
     degree, items = SPARK_DEGREES[seed % 3], SPARK_EPOCHS[seed // 3 % 3]
     spark = {"on": "spark", "degree": degree, "epoch_items": items, **options}
     name = f"degree {degree}, epochs of {items}"
-    if engine == "resumed":
+    if engine == "parts":
+        yield name, partial(run_in_parts, generated, **spark)
+    elif engine == "resumed":
         yield name, partial(run_resumed, generated.build(), **spark)
     else:
         yield name, partial(run_on if engine == "spark" else run_imitated, **spark)
@@ -103,11 +109,44 @@ def run_with_rounds(sinks: list[Result], **options: object) -> list[list[object]
 
 
 def run_imitated(sinks: list[Result], **options: object) -> list[list[object]]:
+    with imitate():
+        return run_on(sinks, **options)
+
+
+@contextlib.contextmanager
+def imitate() -> Iterator[None]:
     with (
         TemporaryDirectory() as folder,
         imitated(pytest.MonkeyPatch(), Cluster(undisturbed), Path(folder)),
     ):
-        return run_on(sinks, **options)
+        yield
+
+
+class KeptParts(ab.Sink):
+    """A list that tasks write in parts."""
+
+    def __init__(self) -> None:
+        self.items: list[object] = []
+
+    def write_part(self, part: ab.SinkPart, items: Sequence[object]) -> str:
+        return base64.b64encode(cloudpickle.dumps(list(items))).decode()
+
+    def commit_parts(self, epoch: int, parts: Sequence[str]) -> None:
+        for part in parts:
+            self.items += pickle.loads(base64.b64decode(part))
+
+
+def run_in_parts(
+    generated: Program, _: list[Result], **options: object
+) -> list[list[object]]:
+    """Run a program with sinks in parts instead of lists."""
+    head, _, ends = generated.text.rpartition("sinks = ")
+    text = f"{head}sinks = {ends.replace('.to_list()', '.write(KeptParts())')}"
+    opening = "from tests.programs.compare import KeptParts\n"
+    sinks = Program(opening + text, generated.failing).build()
+    with imitate():
+        ab.run(*sinks, **options)
+    return [sink.draft.kind.sink.items for sink in sinks]
 
 
 class CutOffError(Exception):
@@ -200,7 +239,7 @@ def tell(text: str) -> None:
 def main() -> int:
     """Compare the programs that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    engines = ("local", "spark", "imitation", "resumed", "meaning")
+    engines = ("local", "spark", "imitation", "resumed", "parts", "meaning")
     parser.add_argument("engine", choices=engines)
     parser.add_argument("programs", type=int)
     parser.add_argument("--first", type=int, default=0, help="seed of the first one")

@@ -17,18 +17,9 @@ from typing import Any, NamedTuple
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.clock import is_sign
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.fan_in import Barrier, Merge, Union
 from anabranch.operators.join import Join, Lookup
-from anabranch.operators.stateless import (
-    WINDOW,
-    Barrier,
-    Filter,
-    FlatMap,
-    Map,
-    Merge,
-    Punctuate,
-    Split,
-    Union,
-)
+from anabranch.operators.stateless import WINDOW, Filter, FlatMap, Map, Punctuate, Split
 from anabranch.operators.windows import Aggregate, Window
 from tests.programs.window_definitions import windows_of
 
@@ -92,7 +83,7 @@ def punctuate(kind: Punctuate, arrivals: Arrivals) -> Outputs:
 def split(kind: Split, arrivals: Arrivals) -> Outputs:
     for index, _, item in items_of(arrivals):
         routes = kind.route(item)
-        named = list(routes) if isinstance(routes, tuple) else [routes]
+        named = [routes] if isinstance(routes, int) else list(routes)
         for place, port in enumerate(named):
             if port not in named[:place]:
                 yield Output(index, item, port)

@@ -13,8 +13,9 @@ from anabranch.graph.graph import Graph
 from anabranch.graph.kind import Kind, SinkKind, SourceKind
 from anabranch.language.drafts import build_graph
 from anabranch.operators.custom import Scan
+from anabranch.operators.fan_in import Union
 from anabranch.operators.sources import FromIterable
-from anabranch.operators.stateless import WINDOW, Filter, Map, Union
+from anabranch.operators.stateless import WINDOW, Filter, Map
 from anabranch.operators.windows import Aggregate
 from anabranch.runtime import program as fused
 from anabranch.runtime.failures import policy

@@ -9,19 +9,11 @@ from anabranch.language.drafts import build_graph
 from anabranch.language.validate import faults_of
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.fan_in import Barrier, Merge, Union
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join
 from anabranch.operators.sources import FromIterable, Generate
-from anabranch.operators.stateless import (
-    Barrier,
-    Filter,
-    FlatMap,
-    Map,
-    Merge,
-    Punctuate,
-    Split,
-    Union,
-)
+from anabranch.operators.stateless import Filter, FlatMap, Map, Punctuate, Split
 from anabranch.operators.windows import Aggregate
 from tests import needs
 from tests.programs.generate import (

@@ -113,9 +113,12 @@ def forget_step(w: Writer) -> None:
     )
     if var.items * 5 > MOST_WINDOWS:
         return
-    after = f'"{after} s"' if 'unit="s"' in expression else after
+    in_seconds = 'unit="s"' in expression
+    after = f'"{after} s"' if in_seconds else after
+    # A later clock may have times without a unit.
+    again = f".key_by({key})" if in_seconds else ""
     w.let(
-        f"{expression}.key_by({key}, forget_after={after}).{call}",
+        f"{expression}.key_by({key}, forget_after={after}).{call}{again}",
         var,
         key=names,
         ordered=False,

@@ -296,6 +296,22 @@ def test_a_partial_with_a_number_is_followed_into_its_function():
     assert ("stateless", frozenset({"ts", "symbol"})) == (traits.state, traits.forwards)
 
 
+class Private(Operator):
+    def setup(self):
+        self.note = functools.partial(self.__note, 1)
+
+    def __note(self, number):
+        LOG.append(number)
+
+    def process(self, item):
+        self.note()
+        return [item]
+
+
+def test_a_partial_of_a_private_method_with_effects_is_not_called_safe():
+    assert "global" == traits_of(trades().apply(Private, name="it")).state
+
+
 def test_code_that_is_nested_too_deeply_is_not_called_safe():
     depth = 90
     scope = {}

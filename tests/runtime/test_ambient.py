@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import decimal
+import encodings.aliases
 import os
 import sys
 import threading
 import time
+import urllib.parse
 import warnings
 
 import numpy as np
@@ -68,6 +70,9 @@ def test_settings_are_in_force_for_a_while():
         sys.setrecursionlimit(1234)
         sys.set_int_max_str_digits(777)
         os.environ["ANABRANCH_TEST"] = "set"
+        urllib.parse.uses_relative.append("mine")
+        urllib.parse.uses_netloc.append("mine")
+        encodings.aliases.aliases["mine"] = "latin_1"
 
     def look():
         limits = sys.getrecursionlimit(), sys.get_int_max_str_digits()
@@ -84,8 +89,11 @@ def test_settings_are_in_force_for_a_while():
         assert 1234 == sys.getrecursionlimit()
         assert 777 == sys.get_int_max_str_digits()
         assert "set" == os.environ["ANABRANCH_TEST"]
+        assert "mine://a/c" == urllib.parse.urljoin("mine://a/b", "/c")
+        assert "ä" == b"\xe4".decode("mine")
 
     assert before == look()
+    assert "mine" not in {*urllib.parse.uses_relative, *encodings.aliases.aliases}
     assert "ANABRANCH_TEST" not in os.environ
 
 

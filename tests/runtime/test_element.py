@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import ClassVar
 
 import pytest
 
 from anabranch.graph.graph import Edge, Input, Output
 from anabranch.runtime.batch import Batch
-from anabranch.runtime.element import Pace, Replica
+from anabranch.runtime.element import Pace, Replica, batch_that_fits
 from anabranch.runtime.ordering.merge import SingleQueue
 from anabranch.runtime.ports import Inlet
 from anabranch.runtime.split import Slot, StraightOutlet
@@ -108,3 +109,23 @@ def test_a_consumer_that_has_taken_nothing_yet_gets_as_much_as_it_has_room_for()
     observe(first, 9)
 
     assert [4, 1] == [first.limit, second.limit]
+
+
+class Loud(tuple):
+    __slots__ = ()
+    asked: ClassVar = []
+
+    def __sizeof__(self):
+        self.asked.append("size")
+        return 1
+
+    def __iter__(self):
+        self.asked.append("items")
+        return super().__iter__()
+
+
+def test_a_size_is_found_without_running_code_of_the_users():
+    items = [Loud([Loud(), 1])]
+
+    assert 0 < batch_that_fits(items)
+    assert [] == Loud.asked

@@ -19,6 +19,7 @@ def run(job: str, source: str, target: str) -> None:
     talk.began(target)
     with Path(source).open() as file:
         rows = sum(1 for _ in file) - 1
+    middle = trades.find_row(Path(source), rows // 2)
     Path(target).mkdir()
     processes = [
         subprocess.Popen(
@@ -26,7 +27,7 @@ def run(job: str, source: str, target: str) -> None:
         )
         for start, count, out in (
             (0, rows // 2, f"{target}/0.csv"),
-            (rows // 2, rows - rows // 2, f"{target}/1.csv"),
+            (middle, rows - rows // 2, f"{target}/1.csv"),
         )
     ]
     codes = [process.wait() for process in processes]

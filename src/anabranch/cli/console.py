@@ -21,8 +21,8 @@ from typing import Any
 from rich.console import Console
 
 from anabranch.connectors.storage import Location, locate
-from anabranch.epochs.modules import send_by_value
-from anabranch.epochs.pickle import PROGRAM
+from anabranch.epochs.transport.modules import send_by_value
+from anabranch.epochs.transport.pickle import PROGRAM
 from anabranch.errors import AnabranchError, CheckpointError, LoopError
 from anabranch.graph.paths import path_advice, plain_path, why_not_path
 from anabranch.language.drafts import Result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import threading
 from pathlib import Path
 
@@ -51,14 +52,10 @@ def dashboard(arguments: argparse.Namespace) -> int:
     if arguments.other is not None:
         check(arguments.other)
     server = Server(arguments.port)
-    words().print(f"dashboard: {server.address}  (Ctrl-C ends it)", markup=False)
-    server.begin(arguments.record, arguments.other)
-    try:
+    with contextlib.closing(server), contextlib.suppress(KeyboardInterrupt):
+        words().print(f"dashboard: {server.address}  (Ctrl-C ends it)", markup=False)
+        server.begin(arguments.record, arguments.other)
         threading.Event().wait()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.close()
     return 0
 
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -42,7 +42,17 @@ out = ab.from_iterable([1, 2, 3]).map(lambda n: n * n).to_list()
 ab.run(out)
 assert out.items == [1, 4, 9], out.items
 """
-_EXTRAS = {"confluent_kafka": "kafka", "psycopg": "postgres", "grpc_status": "connect"}
+_EXTRAS = {  # module -> extra
+    "fastavro": "avro",
+    "grpc_status": "connect",
+    "deltalake": "delta",
+    "fsspec": "fsspec",
+    "pyiceberg": "iceberg",
+    "confluent_kafka": "kafka",
+    "opentelemetry": "otlp",
+    "psycopg": "postgres",
+    "obstore": "stores",
+}
 
 
 @dataclass(frozen=True)
@@ -107,8 +117,7 @@ def look(target: str | None, *, quick: bool) -> Iterator[Check]:
     if spark:
         yield look_at_worker_python()
     yield look_at_disk()
-    for module, extra in _EXTRAS.items():
-        yield look_at_extra(module, extra)
+    yield from look_at_extras(_EXTRAS)
     if target is not None:
         yield from look_at_program(graph_of(load_sinks(target)))
     if not quick and java.fix is None:
@@ -177,16 +186,25 @@ def look_at_disk() -> Check:
     )
 
 
-def look_at_extra(module: str, extra: str) -> Check:
-    """Check for a package that only some programs need.
+def look_at_extras(extras: Mapping[str, str]) -> Iterator[Check]:
+    """Check for the packages that only some programs need: module -> extra.
 
-    >>> look_at_extra("json", "json")
-    Check(what='extra json', found='installed', fix=None, needed=False)
+    >>> [check] = look_at_extras({"json": "json", "no_such_module": "lake"})
+    >>> check.found, check.fix
+    ('json; not installed: lake', "where a program needs one: pip install 'anabranch[lake]', and so on")
     """
-    there = importlib.util.find_spec(module) is not None
-    fix = None if there else f"pip install 'anabranch[{extra}]'"
-    found = "installed" if there else "not installed"
-    return Check(f"extra {extra}", found, fix, needed=False)
+    there = [e for module, e in extras.items() if importlib.util.find_spec(module)]
+    missing = [extra for extra in extras.values() if extra not in there]
+    found = ", ".join(there) or "none"
+    if not missing:
+        yield Check("extras", found)
+        return
+    yield Check(
+        "extras",
+        f"{found}; not installed: {', '.join(missing)}",
+        f"where a program needs one: pip install 'anabranch[{missing[0]}]', and so on",
+        needed=False,
+    )
 
 
 def look_at_program(graph: Graph) -> Iterator[Check]:

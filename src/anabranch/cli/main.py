@@ -12,6 +12,7 @@ and checked like those.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import tomllib
@@ -139,6 +140,7 @@ def _say(options: Options, name: str, value: Any, place: str) -> list[str]:
     return [f"--{name}"] if text in _TRUE else []
 
 
+USAGE = 2  # the exit status of argparse for a wrong command line
 INTERRUPTED = 130  # the conventional exit status after Ctrl-C
 COMMANDS = (
     new.add,
@@ -173,6 +175,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     parser = make_parser()
     typed = sys.argv[1:] if argv is None else list(argv)
+    if not typed:
+        parser.exit(USAGE, parser.format_help())
     try:
         arguments = parser.parse_args(with_config(typed))
         status: int = arguments.command(arguments)
@@ -220,9 +224,19 @@ def _give_up_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that proposes the command that was probably meant."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        near = difflib.get_close_matches(str(value), action.choices or (), n=1)
+        if near and value not in (action.choices or ()):
+            self.error(f"there is no {value!r}; did you mean {near[0]!r}?")
+        super()._check_value(action, value)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog="anabranch",
         description="Stream programs that parallelise themselves, safely, on Spark.",
         epilog=TEACHING,

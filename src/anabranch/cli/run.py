@@ -28,7 +28,7 @@ from anabranch.control.goals import Latency, latency, seconds_of
 from anabranch.errors import AnabranchError, ArgumentError, OperatorError
 from anabranch.export.targets import refuse_target
 from anabranch.graph.graph import Op
-from anabranch.job import Job, Written, start
+from anabranch.job import Job, describe_end, start
 from anabranch.logs import ROOT, JsonFormatter
 from anabranch.metrics.job_metrics import Metrics
 from anabranch.operators.sinks import ToList, WriteFiles
@@ -145,28 +145,22 @@ def format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-_STOPPED: dict[Written, str] = {
-    "nothing": "stopped early, so there is no output in files",
-    "a part": "stopped early; run the same command again to continue",
-    "all so far": "stopped; the output holds everything up to here",
-}
-
-
 def summarise(job: Job, on: str, show: int, lost: str = "") -> Iterator[str]:
     """Yield the lines of the summary, with `show` items at both ends of each output.
 
     `lost` says where failed items are.
     """
     metrics = job.metrics()
-    ended: str = job.status
-    if job.status == "stopped":
-        ended = _STOPPED.get(job.written, "stopped")
     facts = [f"on {on}", f"{metrics.elapsed_s:.1f} s"]
     if metrics.engine == "spark":
         facts.append(format_count(metrics.epochs, "epoch"))
     if on != "sequential":
         facts.append(_width(job.plan))
-    yield f"{ended}: {', '.join(facts)}"
+    if _had_ended(metrics):
+        yield "the job had already finished with this checkpoint: nothing was run"
+        yield "  to run it again, give an empty directory as checkpoint, and a new output"
+    else:
+        yield f"{describe_end(job)}: {', '.join(facts)}"
     if job.hung is not None:
         yield f"  {job.hung}"
     for name, count in metrics.read.items():
@@ -182,8 +176,20 @@ def summarise(job: Job, on: str, show: int, lost: str = "") -> Iterator[str]:
             kept = f"the checkpoint keeps {format_count(count, 'item')}"
             yield f"  {op.kind.path} is not complete: {kept}; run it again to continue"
             continue
-        yield f"  {_place(op)}: {format_count(count, 'item')}"
+        before = _had_ended(metrics) and isinstance(op.kind, WriteFiles)
+        place = f"earlier runs {_place(op)}" if before else _place(op)
+        yield f"  {place}: {format_count(count, 'item')}"
         yield from (f"    {line}" for line in _look(op, show))
+
+
+def _had_ended(metrics: Metrics) -> bool:
+    """Tell whether a job did nothing, since earlier runs had come to its end."""
+    return (
+        metrics.engine == "spark"
+        and metrics.status == "finished"
+        and not metrics.epochs
+        and any(metrics.read.values())
+    )
 
 
 def _width(plan: Plan) -> str:

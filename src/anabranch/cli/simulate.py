@@ -78,7 +78,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="predict the throughput with more cores",
         description="Predict the throughput of a program on 1, 2, 4 ... cores. It runs "
         "for a few seconds in one thread and then in two, without writing anything, to "
-        "measure the cost of each operator; the controller then tunes a model of it. "
+        "measure the time of each operator, on a core or waiting (sleep, I/O); the "
+        "controller then tunes a model of it. "
         "Threads of one process share the interpreter's lock; with --processes the model "
         "has the limits of Spark instead. The last line says what limits the program.",
         epilog=EXAMPLES,
@@ -287,11 +288,14 @@ def as_table(costs: ItemCosts, found: list[Outcome]) -> str:
         1      1000000    1.00x        0  as it is
     """
     own: dict[str, float] = {}
-    for route, cost_s in costs.at.items():
+    for route, cost_s in (*costs.at.items(), *costs.blocked.items()):
         own[route[-1]] = own.get(route[-1], 0.0) + cost_s / costs.whole_s
     most = sorted(own.items(), key=lambda pair: -pair[1])[:8]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
     lines = [f"an item costs {costs.whole_s * 1e6:.2f} us in one thread: {shares}"]
+    if costs.blocked:
+        share = costs.blocked_s / costs.whole_s
+        lines.append(f"{share:.0%} of it is waiting (sleep, I/O), which needs no core")
     if costs.locked_s:
         share = costs.locked_s / costs.whole_s
         lines.append(f"{share:.0%} of it needs the interpreter's lock")
@@ -326,6 +330,7 @@ def as_json(costs: ItemCosts, found: list[Outcome]) -> str:
         "item_s": costs.whole_s,
         "locked_s": costs.locked_s,
         "costs_s": {" > ".join(route): cost for route, cost in costs.at.items()},
+        "waits_s": {" > ".join(route): cost for route, cost in costs.blocked.items()},
         "outcomes": [vars(one) for one in found],
     }
     return json.dumps(data, indent=2)

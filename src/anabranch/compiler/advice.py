@@ -28,13 +28,12 @@ from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import Cause, Evidence, Push, Traits
 from anabranch.operators.blocks import Block, Deal
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.fan_in import Barrier, Merge
 from anabranch.operators.join import Join
 from anabranch.operators.stateless import (
-    Barrier,
     Filter,
     FlatMap,
     Map,
-    Merge,
     Punctuate,
     describe_function,
 )
@@ -90,7 +89,9 @@ def _find_proved(
     for sequential in plan.sequential:
         op, of_op = graph[sequential.operator], traits[sequential.operator]
         found = state_evidence(of_op)
-        if of_op.state != "global" or found is None or found.cause == "unseen":
+        if of_op.state != "global" or found is None:
+            continue
+        if found.cause in ("unseen", "identity"):  # the latter says what to do
             continue
         match op.kind:
             case Apply() if found.cause == "kind" and not keeps_state(op.kind):

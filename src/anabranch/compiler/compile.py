@@ -57,7 +57,7 @@ def refute(analysis: Analysis, refuted: Mapping[str, Reason]) -> Analysis:
         for text, names in by_text.items()
         for reader in names[1:]
     )
-    return Analysis(traits, (*analysis.sharing, *sharing))
+    return analysis._replace(traits=traits, sharing=(*analysis.sharing, *sharing))
 
 
 __all__ = ["Compilation", "Rules", "Target", "compile_graph"]
@@ -117,8 +117,9 @@ def compile_graph(
     [('from_iterable', 'map')]
     """
     target, rules = target or Target(), rules or Rules()
-    traits, sharing = refute(analyze_program(graph, on_error), refuted or {})
-    sharing = (*sharing, *find_changed_items(graph, traits))
+    analysis = refute(analyze_program(graph, on_error), refuted or {})
+    traits = analysis.traits
+    sharing = (*analysis.sharing, *find_changed_items(graph, traits))
     traits = {name: choose_lift(one, target) for name, one in traits.items()}
     if not target.batched:
         given = [op.name for op in graph.sources if isinstance(op.kind, Given)]
@@ -126,9 +127,13 @@ def compile_graph(
     graph = _with_copies(graph, traits)
     if target.batched and not rules.chains:
         graph, traits = _divide_rounds(graph, traits, rules)
-    plan = make_plan(graph, traits, target, rules, sharing)
+    plan = make_plan(graph, traits, target, rules, sharing, identity=analysis.identity)
     if target.rounds and not plan.one_thread:
-        plan = replace(plan, bodies=_plan_bodies(graph, traits, target, rules))
+        bodies = _compile_bodies(graph, traits, target, rules)
+        graph = _with_bodies(graph, bodies)
+        plan = replace(
+            plan, bodies=tuple(Body(name, made.plan) for name, made in bodies.items())
+        )
     return Compilation(graph, traits, plan, target, rules, sharing)
 
 
@@ -193,25 +198,40 @@ def _name_windows(graph: Graph, op: Op) -> str:
     return name
 
 
-def _plan_bodies(
+def _compile_bodies(
     graph: Graph, traits: Mapping[str, Traits], target: Target, rules: Rules
-) -> tuple[Body, ...]:
-    """Return the plans of the bodies of rounds that can run in parallel.
+) -> dict[str, Compilation]:
+    """Return the bodies of rounds that can run in parallel.
 
     A body with effects is left to one thread: a failed round is repeated to find what a
     single thread would have met.
     """
     calm = replace(target, resilient=False)  # a failure ends its rounds
     bodies = {
-        op.name: compile_graph(op.kind.body, calm, rules).plan
+        op.name: compile_graph(op.kind.body, calm, rules)
         for op in graph
         if isinstance(op.kind, Iterate) and not traits[op.name].effects
     }
-    return tuple(
-        Body(name, plan)
-        for name, plan in bodies.items()
-        if any(plan.operators[0].name != n for r in plan.regions for n in r.operators)
-    )  # more than the entry
+    return {
+        name: made
+        for name, made in bodies.items()
+        if any(
+            made.plan.operators[0].name != inside  # more than the entry
+            for region in made.plan.regions
+            for inside in region.operators
+        )
+    }
+
+
+def _with_bodies(graph: Graph, bodies: Mapping[str, Compilation]) -> Graph:
+    """Return a program with the bodies that were planned: their own rounds divided."""
+    ops = [
+        replace(op, kind=replace(op.kind, body=bodies[op.name].graph))
+        if isinstance(op.kind, Iterate) and op.name in bodies
+        else op
+        for op in graph
+    ]
+    return Graph(tuple(ops)) if bodies else graph
 
 
 def choose_lift(traits: Traits, target: Target) -> Traits:

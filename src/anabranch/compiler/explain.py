@@ -14,8 +14,6 @@ from anabranch.operators.blocks import Block
 from anabranch.plan.plan import Plan, Reason, Region, Sequential
 
 WIDTH = 88
-REWRITE = "Kept as the state of a scan or an Operator, it would not keep the rest from running in parallel."
-
 _FIRST_JOINTS = {
     "parallel_source": "every replica reads a part of the source",
     "split": "one splitter distributes the items",
@@ -57,7 +55,8 @@ def explain(
     """
     sections = [_summary(plan), *(_region(graph, region) for region in plan.regions)]
     if plan.one_thread:
-        text = f"The whole program runs as one thread: {plan.one_thread}. {REWRITE}"
+        why = f"{plan.one_thread}. {plan.one_thread_advice}".rstrip()
+        text = f"The whole program runs as one thread: {why}"
         sections.append(_wrap(text, "", 4))
     if plan.sequential:
         sections.append(_sequential(graph, traits, plan.sequential))

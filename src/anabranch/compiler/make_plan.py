@@ -11,6 +11,7 @@ from anabranch.compiler.fusion import find_giving
 from anabranch.compiler.one_thread import (
     OneThread,
     find_together,
+    why_one_for_identity,
     why_one_for_silence,
     why_one_thread,
 )
@@ -35,6 +36,7 @@ from anabranch.plan.plan import (
     Subgraph,
 )
 from anabranch.python.sharing import Sharing
+from anabranch.python.values import Effect
 
 _BY_ITEM = "the sequential engine runs Python, item by item"
 
@@ -45,6 +47,8 @@ def make_plan(
     target: Target | None = None,
     rules: Rules | None = None,
     sharing: Sequence[Sharing] = (),
+    *,
+    identity: Mapping[str, Effect] | None = None,
 ) -> Plan:
     """Return the plan of a program whose operators have these traits.
 
@@ -65,7 +69,9 @@ def make_plan(
     regions = order_regions(graph, traits, found.regions, target)
     elements = form_elements(graph, regions, found.apart)
     alone = why_one_thread(graph, elements, sharing)
-    if not target.batched:
+    if target.batched:
+        alone = alone or why_one_for_identity(identity or {})
+    else:
         alone = alone or why_one_for_silence(graph)
     if alone is not None:
         return _one_thread(graph, traits, subgraphs, alone)
@@ -214,6 +220,7 @@ def _one_thread(
         sequential=_sequential(graph, traits, {**refusals, **by_state}),
         elements=(Element("e0", graph.names, None),),
         one_thread=why.text,
+        one_thread_advice=why.advice,
     )
 
 

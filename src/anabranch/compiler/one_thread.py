@@ -20,6 +20,7 @@ from anabranch.operators.join import Lookup
 from anabranch.operators.stateless import Filter, FlatMap, Map, Split
 from anabranch.plan.plan import Element, Reason
 from anabranch.python.sharing import Sharing
+from anabranch.python.values import Effect
 
 
 class OneThread(NamedTuple):
@@ -27,6 +28,10 @@ class OneThread(NamedTuple):
 
     text: str
     reason: Reason
+    advice: str = ""
+
+
+REWRITE = "Kept as the state of a scan or an Operator, it would not keep the rest from running in parallel."
 
 
 def find_changed_items(
@@ -81,6 +86,22 @@ def why_one_for_silence(graph: Graph) -> OneThread | None:
     return None
 
 
+def why_one_for_identity(identity: Mapping[str, Effect]) -> OneThread | None:
+    """Return why a program that asks for identity runs as one thread, or None.
+
+    On an engine with several processes, items are copies and so are states from epoch
+    to epoch. One thread of this process has no copies.
+
+    >>> asked = Effect("identity", "x is END asks for identity", "f.py", 3)
+    >>> why_one_for_identity({"filter": asked}).text
+    'filter must not be given copies: x is END asks for identity'
+    """
+    for name, effect in identity.items():
+        text = f"{name} must not be given copies: {effect.text}"
+        return OneThread(text, Reason("state", text, effect.file, effect.line))
+    return None
+
+
 def why_one_thread(
     graph: Graph, elements: Sequence[Element], sharing: Sequence[Sharing]
 ) -> OneThread | None:
@@ -91,7 +112,7 @@ def why_one_thread(
             shared = next(each for each in sharing if each.reader in group)
             text = f"{shared.reader} {shared.text}; {why}"
             reason = Reason("state", text, shared.file, shared.line)
-            return OneThread(text, reason)
+            return OneThread(text, reason, REWRITE)
     return None
 
 

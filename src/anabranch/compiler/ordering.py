@@ -56,7 +56,7 @@ def find_meetings(graph: Graph, regions: Sequence[Region]) -> dict[str, str]:
 
     >>> from anabranch.graph.graph import Op, Output
     >>> from anabranch.graph.kind import Kind, SourceKind
-    >>> from anabranch.operators.stateless import Union
+    >>> from anabranch.operators.fan_in import Union
     >>> left, both = Op("left", Kind(), (Output("s"),)), (Output("s"), Output("left"))
     >>> g = Graph((Op("s", SourceKind()), left, Op("u", Union(), both)))
     >>> from anabranch.graph.kind import Push
@@ -162,64 +162,11 @@ def order_regions(
     ('split', 'strict', 'merge')
     """
     target = target or Target()
-    reached = frozenset(
-        name
-        for one in formed
-        if _may_be_shuffled_to(one, target)
-        for name in one.operators
-    )
-    waiting: set[str] = set()  # regions of one replica while all others have several
-    carried: dict[str, Push] = {}  # operator of a region -> push since numbered
-    regions: list[plan.Region] = []
-    for serial, one in enumerate(formed):
-        inside = frozenset(one.operators)
-        entering = streams_into(graph, one.operators)
-        leaving = streams_out_of(graph, one.operators)
-        push = push_of(graph, traits, one)
-        name, numbered, note = f"r{serial}", push, ""
-        joints = Joints(
-            _first_joint(graph, one, entering, carried),
-            _last_joint(graph, one, leaving, reached - inside),
-        )
-        if joints.first == "shuffle" and not _may_be_shuffled_to(one, target):
-            waiting.add(name)
-            joints = Joints("split", "merge")
-            note = "; it has several replicas only while the region before it has one"
-        if joints.first == "shuffle":
-            before = [e.producer.operator for e in entering]
-            shuffled = [carried[n] for n in before if n in carried]
-            numbered = _at_most(shuffled).then(push)
-        if name not in waiting:
-            carried |= dict.fromkeys(one.operators, numbered)
-        if target.batched and not one.key and _has_clock(graph, one):
-            note = "; the clock continues from each range to the next"
-        note += _describe_pairs(graph, one.operators)
-        chosen = choose_ordering(
-            one.key,
-            numbered,
-            joints,
-            target,
-            marks=_marks(graph, traits, one),
-            ordered=not _is_free(graph, traits, one.operators, target),
-        )
-        regions.append(
-            plan.Region(
-                name=name,
-                operators=one.operators,
-                key=one.key,
-                push=push,
-                ordering=chosen.ordering,
-                first_joint=joints.first,
-                last_joint=joints.last,
-                why=chosen.why + note,
-                ends=one.ends,
-                period=one.period,
-                inputs=tuple(dict.fromkeys(name_stream(e.producer) for e in entering)),
-                outputs=tuple(dict.fromkeys(name_stream(e.producer) for e in leaving)),
-            )
-        )
+    joined = _join_regions(graph, traits, formed, target)
+    regions = [_plan_region(graph, traits, one, target) for one in joined]
     if target.batched:
         return tuple(regions)
+    waiting = {one.name for one in joined if one.waits}
     replicated = [region for region in regions if region.name not in waiting]
     meetings = find_meetings(graph, replicated)
     giving = find_giving(graph, traits)
@@ -227,6 +174,109 @@ def order_regions(
         _order_by_threads(graph, traits, region, meetings.get(region.name), giving)
         for region in regions
     )
+
+
+class _Joined(NamedTuple):
+    """A region with its joints.
+
+    Its push is that since its items were `numbered` by the first splitter before it. It
+    `waits` if it has one replica while the region before it has several.
+    """
+
+    name: str
+    formed: Formed
+    entering: tuple[Edge, ...]
+    leaving: tuple[Edge, ...]
+    joints: Joints
+    push: Push
+    numbered: Push
+    waits: bool
+
+
+def _join_regions(
+    graph: Graph,
+    traits: Mapping[str, Traits],
+    formed: Sequence[Formed],
+    target: Target,
+) -> list[_Joined]:
+    """Return the regions with their joints, in the order of the stream."""
+    reached = frozenset(
+        name
+        for one in formed
+        if _may_be_shuffled_to(one, target)
+        for name in one.operators
+    )
+    carried: dict[str, Push] = {}  # operator of a region -> push since numbered
+    regions = []
+    for serial, one in enumerate(formed):
+        entering = streams_into(graph, one.operators)
+        leaving = streams_out_of(graph, one.operators)
+        joints = Joints(
+            _first_joint(graph, one, entering, carried),
+            _last_joint(graph, one, leaving, reached - frozenset(one.operators)),
+        )
+        push = numbered = push_of(graph, traits, one)
+        waits = joints.first == "shuffle" and not _may_be_shuffled_to(one, target)
+        if waits:
+            joints = Joints("split", "merge")
+        elif joints.first == "shuffle":
+            before = [e.producer.operator for e in entering]
+            shuffled = [carried[n] for n in before if n in carried]
+            numbered = _at_most(shuffled).then(push)
+        if not waits:
+            carried |= dict.fromkeys(one.operators, numbered)
+        regions.append(
+            _Joined(
+                name=f"r{serial}",
+                formed=one,
+                entering=tuple(entering),
+                leaving=tuple(leaving),
+                joints=joints,
+                push=push,
+                numbered=numbered,
+                waits=waits,
+            )
+        )
+    return regions
+
+
+def _plan_region(
+    graph: Graph, traits: Mapping[str, Traits], joined: _Joined, target: Target
+) -> plan.Region:
+    """Return a region with its ordering, as far as it decides that by itself."""
+    one, joints = joined.formed, joined.joints
+    chosen = choose_ordering(
+        one.key,
+        joined.numbered,
+        joints,
+        target,
+        marks=_marks(graph, traits, one),
+        ordered=not _is_free(graph, traits, one.operators, target),
+    )
+    note = ""
+    if target.batched and not one.key and _has_clock(graph, one):
+        note = "; the clock continues from each range to the next"
+    elif joined.waits:
+        note = "; it has several replicas only while the region before it has one"
+    return plan.Region(
+        name=joined.name,
+        operators=one.operators,
+        key=one.key,
+        push=joined.push,
+        ordering=chosen.ordering,
+        first_joint=joints.first,
+        last_joint=joints.last,
+        why=chosen.why + note + _describe_pairs(graph, one.operators),
+        ends=one.ends,
+        period=one.period,
+        inputs=_name_streams(joined.entering),
+        outputs=_name_streams(joined.leaving),
+    )
+
+
+def _name_streams(edges: Sequence[Edge]) -> tuple[str, ...]:
+    """Return the names of the streams of edges, each once."""
+    return tuple(dict.fromkeys(name_stream(edge.producer) for edge in edges))
 
 
 def _order_by_threads(

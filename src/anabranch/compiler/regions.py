@@ -43,8 +43,9 @@ from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind, Trait, Traits
 from anabranch.operators.blocks import Block
 from anabranch.operators.clock import EventTime
+from anabranch.operators.fan_in import Union
 from anabranch.operators.rates import find_paired
-from anabranch.operators.stateless import Map, Union
+from anabranch.operators.stateless import Map
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from anabranch.compiler.numeric.kernels import Compiled, find_kernels
 from anabranch.errors import PlanError
 from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind, Traits
+from anabranch.operators.fan_in import Barrier
 from anabranch.operators.rates import FiringRates, FixedStream, balance, rates_of
-from anabranch.operators.stateless import Barrier
 from anabranch.plan.plan import Subgraph
 
 

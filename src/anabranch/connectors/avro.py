@@ -21,7 +21,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from anabranch.connectors.base import Malformed, require
@@ -73,6 +73,19 @@ def schema_of(annotation: Any) -> Any:
         )
         raise ArgumentError(msg)
     return _schema(shape_of(annotation), set())
+
+
+def find_schema_faults(type: Any) -> Iterator[tuple[str, str]]:
+    """Yield why a type has no Avro schema, if so, with what to do about it.
+
+    >>> list(find_schema_faults(int)), len(list(find_schema_faults(dict[int, str])))
+    ([], 1)
+    """
+    try:
+        schema_of(type)
+    except ArgumentError as error:
+        what, _, advice = error.args[0].rpartition("; ")
+        yield what, advice
 
 
 def _schema(shape: Shape, named: set[str]) -> Any:  # noqa: PLR0911 - one return per form

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 from anabranch.errors import ArgumentError, EngineError
 from anabranch.graph.site import site_of
+from anabranch.operators.sinks import SinkPart
 
 
 def require(module: str, extra: str) -> ModuleType:
@@ -73,6 +74,32 @@ class Malformed:
     reason: str | Exception
     where: str = ""
     advice: str = "correct the input"
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """The rows of a range of offsets, as `Source.read_range` returns them.
+
+    `rows` may be any sequence, also one that makes its rows on demand. `offsets` has the
+    offset of each row. `born_s` has the birth time of each row in seconds since 1970, or
+    is empty.
+
+    >>> import anabranch as ab
+    >>> class Squares(ab.Source):
+    ...     def offsets(self, partition):
+    ...         return 0, 4
+    ...     def read(self, partition, position):
+    ...         for n in range(position, 4):
+    ...             yield n * n, n + 1
+    ...     def read_range(self, partition, start, end):
+    ...         return ab.RowRange([n * n for n in range(start, end)], range(start, end))
+    >>> ab.testing.outputs(ab.read(Squares(), int))
+    [0, 1, 4, 9]
+    """
+
+    rows: Sequence[Any]
+    offsets: Sequence[int]
+    born_s: Sequence[float | None] = ()
 
 
 class Source:
@@ -153,6 +180,16 @@ class Source:
         """
         return rows
 
+    def decode_table(self, rows: Sequence[Any]) -> Any:
+        """Return the items of rows as an Arrow table; None if `decode` has to do it.
+
+        The table has a column for each attribute of the items, in order, or the one
+        column `value` for plain values; int is int64, float is float64. A type with other
+        attributes than bool, int, float, str and bytes, or None, has no table. Workers on
+        Spark call it before `decode`, and make no objects if there is a table.
+        """
+        return None
+
     def offsets(self, partition: str) -> tuple[int, int] | None:
         """Return the first offset of a partition and its end offset; None: no answer.
 
@@ -162,6 +199,13 @@ class Source:
         offsets may be missing. A live source gives each partition its share; a bounded
         one ends at the end offsets of its first call, and is read partition by
         partition.
+        """
+        return None
+
+    def read_range(self, partition: str, start: int, end: int) -> RowRange | None:
+        """Return the rows from offset `start` to `end` at once; None: by `read`.
+
+        For a source with `offsets`. Workers on Spark call it for each of their ranges.
         """
         return None
 
@@ -220,37 +264,11 @@ class Source:
         return ()
 
     def close(self) -> None:
-        """Release what `read` has kept open; nothing is read any more."""
+        """Release what `read` has kept open; nothing is read any more.
 
-
-@dataclass(frozen=True)
-class RawRows:
-    """Rows of a partition as they came: values, offsets, births since 1970 if known."""
-
-    partition: str
-    values: list[bytes | None]
-    offsets: list[int]
-    born_s: list[float | None]
-
-
-class RawSource(Source):
-    """A source with offsets of which a range can become a table, without row objects."""
-
-    def reads_tables(self) -> bool:
-        """Tell whether its values may become a table at all."""
-        raise NotImplementedError
-
-    def read_raw(self, partition: str, start: int, end: int) -> RawRows:
-        """Return the rows of a range of offsets."""
-        raise NotImplementedError
-
-    def make_table(self, values: Sequence[bytes | None], form: Any) -> Any:
-        """Return the table of values; None if it has to be made row by row."""
-        raise NotImplementedError
-
-    def make_rows(self, raw: RawRows) -> list[Any]:
-        """Return the rows as `read` yields them."""
-        raise NotImplementedError
+        A worker that has read ranges of offsets calls it when it has nothing to do, and
+        may read again later.
+        """
 
 
 class Sink:
@@ -280,7 +298,14 @@ class Sink:
     deliver an epoch again, and two may do so at the same time: rows and number of an
     epoch must be stored in one transaction, or under a name that contains the number.
 
-    **Tables.** With `takes_tables`, the items that `write` gets may have an attribute
+    **Parts.** A sink that defines `write_part` and `commit_parts`, instead of `write`,
+    is written in parallel. Spark's tasks call `write_part` on copies of the sink that
+    nobody has opened, each with a contiguous range of the items of an epoch. When the
+    epoch is recorded, the process that started the job (with `in_workers`, a worker)
+    calls `commit_parts` with what they returned, in the order of the items. The sink must
+    be picklable before it is opened. Other engines write one part per epoch.
+
+    **Tables.** With `takes_tables`, the items that `write` or `write_part` gets may have an attribute
     `table`: they are then an Arrow table, with a column for each attribute, and become
     objects only if the sink looks at them one by one. Workers on Spark give tables to a
     sink whose items have a type of plain columns.
@@ -302,9 +327,17 @@ class Sink:
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Self:
         """Refuse to make an instance of a class that lacks a method."""
-        _refuse_missing(cls, Sink, "write", "self, items")
+        if cls.write_part is Sink.write_part:
+            _refuse_missing(cls, Sink, "write", "self, items")
+        else:
+            _refuse_missing(cls, Sink, "commit_parts", "self, epoch, parts")
         _refuse_surplus(cls, arguments, keywords)
         return super().__new__(cls)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether tasks write it in parts; by default, if it defines `write_part`."""
+        return type(self).write_part is not Sink.write_part
 
     def open(self, job: str, type: Any) -> int | None:
         """Prepare; return the last committed epoch, or None if unknown.
@@ -327,6 +360,60 @@ class Sink:
 
     def abort(self, epoch: int) -> None:
         """Discard what was written for an epoch that will not be committed."""
+
+    def write_part(self, part: SinkPart, items: Sequence[Any]) -> Any:
+        """Store some items of an epoch where no reader sees them; describe the part.
+
+        The result may be anything that survives a round trip through JSON, such as a
+        path; it should be small. Several attempts of a task may write the same items,
+        also at the same time, each under its own name. One of them counts. The others
+        are never committed, and nobody is told: what they have stored must not matter.
+
+        >>> import anabranch as ab, pathlib, tempfile
+        >>> class Lines(ab.Sink):
+        ...     def __init__(self, directory):
+        ...         self.directory = pathlib.Path(directory)
+        ...     def write_part(self, part, items):
+        ...         (self.directory / f".{part.name}").write_text("".join(items))
+        ...         return part.name
+        ...     def commit_parts(self, epoch, parts):
+        ...         for name in parts:
+        ...             if (hidden := self.directory / f".{name}").exists():
+        ...                 hidden.rename(self.directory / name)
+        >>> directory = tempfile.mkdtemp()
+        >>> _ = ab.run(ab.from_iterable("abc").write(Lines(directory)), on="local")
+        >>> "".join(p.read_text() for p in sorted(pathlib.Path(directory).iterdir()))
+        'abc'
+        """
+        raise NotImplementedError
+
+    def commit_parts(self, epoch: int, parts: Sequence[Any]) -> None:
+        """Make the parts of an epoch visible, all at once, in their order.
+
+        `parts` is what `write_part` returned. It may be called twice and must count
+        once.
+        """
+        raise NotImplementedError
+
+    def find_faults(self, type: Any) -> Iterable[tuple[str, str]]:
+        """Yield what is wrong before anything runs, each with what to do about it.
+
+        That may be an argument of the sink, or the type of the items it would be given;
+        `type` is None if that is not known. A program with faults is refused, and all
+        are reported at once, with the user's line.
+
+        >>> import anabranch as ab
+        >>> class Bill(ab.Sink):
+        ...     def write(self, items):
+        ...         print(sum(items))
+        ...     def find_faults(self, type):
+        ...         if type is not int:
+        ...             yield f"a bill adds whole numbers; got {type}", "map them first"
+        >>> ab.run(ab.from_iterable(["7"], str).write(Bill()))
+        Traceback (most recent call last):
+        anabranch.errors.GraphError: ...a bill adds whole numbers; got <class 'str'>...
+        """
+        return ()
 
     def addresses(self) -> Sequence[tuple[str, int]]:
         """Return the hosts and ports it needs; `anabranch doctor` tries them."""

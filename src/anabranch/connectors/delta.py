@@ -7,16 +7,28 @@ same epoch conflict there, and only one of them wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.fs
 
 from anabranch.connectors.base import require
-from anabranch.connectors.versioned_table import TableSink, TableSource, refuse_change
+from anabranch.connectors.files.parquet import plain_table
+from anabranch.connectors.versioned_table import (
+    DataFile,
+    TableSink,
+    TableSource,
+    refuse_change,
+)
 from anabranch.errors import InputError, OutputError
 from anabranch.graph.paths import plain_path
 
+_BUFFER = 1 << 20
 _COMPACTING = ("OPTIMIZE", "VACUUM START", "VACUUM END")  # the rows stay unchanged
 
 
@@ -100,10 +112,104 @@ class DeltaSink(TableSink):
         table = self._find_table()
         return (table.transaction_version(self._job) or 0) if table is not None else 0
 
-    def add(self, rows: Any, epoch: int) -> None:
-        mark = self._delta.Transaction(self._job, epoch)
-        properties = self._delta.CommitProperties(app_transactions=[mark])
+    def find_types(self) -> Mapping[str, Any] | None:
+        table = self._find_table()
+        if table is None:
+            return None
+        schema = pa.schema(table.schema().to_arrow())
+        return dict(zip(schema.names, schema.types, strict=True))
+
+    def why_not_held(self, held: Any) -> str | None:
+        if pa.types.is_time(held):
+            return "Delta Lake has no type for a time of day"
+        if pa.types.is_duration(held):
+            return "Delta Lake has no type for a timedelta"
+        return None
+
+    def fit(self, rows: Any) -> Any:
+        rows = plain_table(rows)  # it would note UUIDs in a way that Arrow cannot read
+        made = self._hold(rows.schema)
+        return None if made is None else rows.cast(made)
+
+    def _hold(self, schema: Any) -> Any:
+        """Return a schema as a Delta table has it, or None."""
         try:
+            return pa.schema(self._delta.Schema.from_arrow(schema).to_arrow())
+        except (self._delta.exceptions.DeltaError, pa.ArrowException):
+            return None
+
+    @property
+    def _files(self) -> Any:
+        place = plain_path(self.table)
+        if "://" not in place:
+            Path(place).mkdir(parents=True, exist_ok=True)
+        handler = require("deltalake.fs", "delta").DeltaStorageHandler
+        return pa.fs.PyFileSystem(handler(place, dict(self.options)))
+
+    def store(self, name: str, data: bytes) -> str:
+        opened = self._files.open_output_stream(name)
+        with pa.BufferedOutputStream(opened, _BUFFER) as file:  # which gives it bytes
+            file.write(data)
+        return name
+
+    def load(self, path: str) -> bytes:
+        with self._files.open_input_file(path) as file:
+            data: bytes = file.read()
+        return data
+
+    def remove(self, path: str) -> None:
+        self._files.delete_file(path)
+
+    def add_files(self, files: Sequence[DataFile], schema: Any, epoch: int) -> bool:
+        actions = [_to_action(file) for file in files]
+        table = self._find_table()
+        if table is not None and not self._takes_files(table, schema):
+            return False
+        made = self._delta.Schema.from_arrow(schema)
+        with self._commit(epoch) as properties:
+            if table is not None:
+                table.create_write_transaction(
+                    actions, "append", table.schema(), commit_properties=properties
+                )
+                return True
+            self._delta.transaction.create_table_with_add_actions(
+                plain_path(self.table),
+                made,
+                actions,
+                storage_options=dict(self.options),
+                commit_properties=properties,
+            )
+        return True
+
+    def _takes_files(self, table: Any, schema: Any) -> bool:
+        """Tell whether a table needs nothing but files with its columns."""
+        found = table.metadata()
+        plain = not found.partition_columns and not found.configuration
+        fields = table.schema().fields
+        return (
+            plain
+            and not any(one.metadata for one in fields)
+            and schema.equals(pa.schema(table.schema().to_arrow()).remove_metadata())
+        )
+
+    @contextmanager
+    def _commit(self, epoch: int) -> Iterator[Any]:
+        """Yield what marks a commit with its epoch; explain why it fails."""
+        mark = self._delta.Transaction(self._job, epoch)
+        try:
+            yield self._delta.CommitProperties(app_transactions=[mark])
+        except (self._delta.exceptions.DeltaError, OSError, pa.ArrowException) as error:
+            if self.find_epoch() >= epoch:
+                return  # another driver of this job was faster
+            msg = (
+                f"must be able to write to {self.table}; {str(error).strip()}; "
+                f"check the columns of the table and what the user may do"
+            )
+            raise OutputError(msg) from error
+
+    def add(self, rows: Any, epoch: int) -> None:
+        rows = plain_table(rows)
+        with self._commit(epoch) as properties:
             table = self._find_table()
             if table is None or not self.by:
                 self._delta.write_deltalake(
@@ -115,14 +221,6 @@ class DeltaSink(TableSink):
                 )
             else:
                 self._merge(table, rows, properties)
-        except (self._delta.exceptions.DeltaError, OSError, pa.ArrowException) as error:
-            if self.find_epoch() >= epoch:
-                return  # another driver of this job was faster
-            msg = (
-                f"must be able to write to {self.table}; {str(error).strip()}; "
-                f"check the columns of the table and what the user may do"
-            )
-            raise OutputError(msg) from error
 
     def _merge(self, table: Any, rows: Any, properties: Any) -> None:
         same = " AND ".join(
@@ -149,3 +247,15 @@ class DeltaSink(TableSink):
                 f"check the path and the options of the store"
             )
             raise OutputError(msg) from error
+
+
+def _to_action(file: DataFile) -> Any:
+    stats = {
+        "numRecords": file.rows,
+        "minValues": file.least,
+        "maxValues": file.most,
+        "nullCount": file.nulls,
+    }
+    action = require("deltalake.transaction", "delta").AddAction
+    now_ms = int(time.time() * 1000)
+    return action(file.path, file.size, {}, now_ms, True, json.dumps(stats))

@@ -8,14 +8,19 @@ that adds the rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from anabranch.connectors.base import require
-from anabranch.connectors.versioned_table import TableSink, TableSource, refuse_change
+from anabranch.connectors.versioned_table import (
+    DataFile,
+    TableSink,
+    TableSource,
+    refuse_change,
+)
 from anabranch.errors import InputError, OutputError
 
 _EPOCH = "anabranch.epoch."  # followed by the job; the property with its last epoch
@@ -121,35 +126,106 @@ class IcebergSink(TableSink):
 
     label: ClassVar[str] = "write_iceberg"
 
+    def open(self, job: str, type: Any) -> int:
+        if self._find_table() is None:  # tasks may come at the same time
+            with closing(_load_catalog(self.options)) as catalog:
+                catalog.create_namespace_if_not_exists(self._namespace)
+        return super().open(job, type)
+
     def find_epoch(self) -> int:
         table = self._find_table()
         return 0 if table is None else int(table.properties.get(self._property, 0))
 
-    def add(self, rows: Any, epoch: int) -> None:
-        until_s = time.monotonic() + _PATIENCE_S
-        while self.find_epoch() < epoch:
-            try:
-                self._commit(self._find_table() or self._create(rows), rows, epoch)
-            except _errors().CommitFailedException as error:
-                if time.monotonic() < until_s:  # another writer was faster
-                    time.sleep(_RETRY_S)
-                    continue
-                raise self._describe_failure(error) from error
-            except (ValueError, OSError, pa.ArrowException) as error:
-                raise self._describe_failure(error) from error
+    def find_types(self) -> Mapping[str, Any] | None:
+        table = self._find_table()
+        if table is None:
+            return None
+        schema = table.schema().as_arrow()
+        return dict(zip(schema.names, schema.types, strict=True))
 
-    def _commit(self, table: Any, rows: Any, epoch: int) -> None:
-        with closing(table.catalog), table.transaction() as transaction:
-            transaction.set_properties({self._property: str(epoch)})
+    def why_not_held(self, held: Any) -> str | None:
+        if pa.types.is_duration(held):
+            return "Iceberg has no type for a timedelta"
+        return None
+
+    def fit(self, rows: Any) -> Any:
+        return rows
+
+    @property
+    def _place(self) -> tuple[str, Any]:
+        """The directory of data files, and what reads and writes them."""
+        table = self._find_table()
+        if table is None:  # it has a place before it is there
+            with closing(_load_catalog(self.options)) as catalog:
+                made = catalog.create_table_transaction(self.table, pa.schema([]))
+                location = made.table_metadata.location
+                files = made._table.io  # noqa: SLF001 - it has the catalog's credentials
+        else:
+            location, files = table.location(), table.io
+            table.catalog.close()
+        return f"{location}/data", files
+
+    def store(self, name: str, data: bytes) -> str:
+        directory, files = self._place
+        path = f"{directory}/{name}"
+        with files.new_output(path).create() as file:
+            file.write(data)
+        return path
+
+    def load(self, path: str) -> bytes:
+        with self._place[1].new_input(path).open() as file:
+            data: bytes = file.read()
+        return data
+
+    def remove(self, path: str) -> None:
+        self._place[1].delete(path)
+
+    def add_files(self, files: Sequence[DataFile], schema: Any, epoch: int) -> bool:
+        def add(transaction: Any) -> None:
+            paths = [file.path for file in files]
+            transaction.add_files(paths, check_duplicate_files=False)
+
+        try:
+            self._commit_epoch(epoch, schema, add)
+        except ValueError:  # columns of other types, or partitions
+            return False
+        return True
+
+    def add(self, rows: Any, epoch: int) -> None:
+        def add(transaction: Any) -> None:
             if self.by:
                 transaction.upsert(rows, join_cols=list(self.by))
             else:
                 transaction.append(rows)
 
-    def _create(self, rows: Any) -> Any:
+        try:
+            self._commit_epoch(epoch, rows.schema, add)
+        except ValueError as error:
+            raise self._describe_failure(error) from error
+
+    def _commit_epoch(
+        self, epoch: int, schema: Any, act: Callable[[Any], None]
+    ) -> None:
+        """Commit what `act` does with a transaction, with the number of the epoch."""
+        until_s = time.monotonic() + _PATIENCE_S
+        while self.find_epoch() < epoch:
+            try:
+                table = self._find_table() or self._create(schema)
+                with closing(table.catalog), table.transaction() as transaction:
+                    transaction.set_properties({self._property: str(epoch)})
+                    act(transaction)
+            except _errors().CommitFailedException as error:
+                if time.monotonic() < until_s:  # another writer was faster
+                    time.sleep(_RETRY_S)
+                    continue
+                raise self._describe_failure(error) from error
+            except (OSError, pa.ArrowException) as error:
+                raise self._describe_failure(error) from error
+
+    def _create(self, schema: Any) -> Any:
         with closing(_load_catalog(self.options)) as catalog:
-            catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
-            return catalog.create_table_if_not_exists(self.table, schema=rows.schema)
+            catalog.create_namespace_if_not_exists(self._namespace)
+            return catalog.create_table_if_not_exists(self.table, schema=schema)
 
     def _find_table(self) -> Any:
         """Return the current table; None if there is none."""
@@ -159,6 +235,10 @@ class IcebergSink(TableSink):
             return None
         except (ValueError, OSError) as error:
             raise self._describe_failure(error) from error
+
+    @property
+    def _namespace(self) -> str:
+        return self.table.rpartition(".")[0]
 
     @property
     def _property(self) -> str:

@@ -12,37 +12,32 @@ committed messages only.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from anabranch.connectors.avro import AvroDecoder, AvroEncoder
-from anabranch.connectors.base import (
-    Malformed,
-    RawRows,
-    RawSource,
-    Sink,
-    require,
-)
+from anabranch.connectors.avro import AvroDecoder, AvroEncoder, find_schema_faults
+from anabranch.connectors.base import Malformed, RowRange, Sink, Source, require
 from anabranch.connectors.files.arrow_items import Form, form_of, values_of
 from anabranch.connectors.files.jsonl import json_of_table, json_table
 from anabranch.connectors.files.values import find_row_faults
 from anabranch.connectors.lines import LineEncoder, decoder_of
-from anabranch.errors import FencedError, InputError, OutputError
+from anabranch.errors import ArgumentError, FencedError, InputError, OutputError
 from anabranch.operators.getters import attribute_getter
-from anabranch.operators.sources import KafkaMessage, ValueFormat
+from anabranch.operators.sources import ValueFormat
 
 _ASK_S = 2.0  # timeout of one request to the broker
 _POLL_S = 0.2
 _MESSAGES = 1000  # at a time
-_RAW_MESSAGES = 10_000  # at a time, of a range that is read to its end
+_RANGE_MESSAGES = 10_000  # at a time, of a range that is read to its end
 
 T = TypeVar("T")
 
@@ -51,8 +46,28 @@ Place: TypeAlias = tuple[str, int]  # topic, partition
 _NO_OFFSET = -1  # end of partition, as librdkafka reports it
 
 
+class KafkaMessage(NamedTuple):
+    """A whole Kafka message: the type for `ab.kafka` if the value is not enough.
+
+    `to_kafka` sends a message with its key, headers and time; the rest says where it
+    was read. `time_s` is since 1970.
+
+    >>> import anabranch as ab
+    >>> ab.KafkaMessage(b"17.5", key=b"A", headers=(("unit", b"EUR"),)).key
+    b'A'
+    """
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    time_s: float | None = None
+    topic: str = ""
+    partition: int = 0
+    offset: int = 0
+
+
 @dataclass(eq=False)
-class KafkaSource(RawSource):
+class KafkaSource(Source):
     """The messages of topics, one item each; a position is an offset.
 
     A topic that begins with `^` is a pattern of names. Without `follow` the source ends
@@ -61,20 +76,27 @@ class KafkaSource(RawSource):
     """
 
     servers: str
-    topic: str | tuple[str, ...]
+    topic: str | Sequence[str]
     type: Any
-    format: ValueFormat
+    format: ValueFormat | None = None  # None: text for strings, else JSON lines
     delimiter: str = ","
     start: Literal["earliest", "latest"] | datetime = "earliest"
     follow: bool = True
     patience_s: float = 60.0
-    options: tuple[tuple[str, Any], ...] = ()
-    schema: str | None = None  # of values in Avro
+    options: Any = None  # a mapping; kept as sorted pairs
+    schema: Any = None  # of values in Avro; kept as text
     registry: str | None = None
 
     label: ClassVar[str] = "kafka"
 
     def __post_init__(self) -> None:
+        _refuse_start(self.start)
+        if self.format is None:
+            self.format = "text" if self.type is str else "jsonl"
+        self.schema = _text_of_schema(self)
+        if not isinstance(self.topic, str):
+            self.topic = tuple(self.topic)
+        self.options = tuple(sorted((self.options or {}).items()))
         self.live = self.follow
         self._partitions: list[str] = []
 
@@ -122,35 +144,27 @@ class KafkaSource(RawSource):
     def find_faults(self, type: Any) -> Iterable[tuple[str, str]]:
         if type is KafkaMessage:
             return ()
-        return find_row_faults(self.format, type, self.delimiter)
+        if self.format == "avro" and self.schema is self.registry is None:
+            return find_schema_faults(type)
+        return find_row_faults(str(self.format), type, self.delimiter)
 
-    def reads_tables(self) -> bool:
-        return self.format == "jsonl" and self.type is not KafkaMessage
-
-    def read_raw(self, partition: str, start: int, end: int) -> RawRows:
-        values: list[bytes | None] = []
-        offsets: list[int] = []
-        born_s: list[float | None] = []
-        place = self._find_place(partition)
-        topic = self._connect()
-        for messages in topic.read_batches(place, start, end, _RAW_MESSAGES):
-            values += [message.value() for message in messages]
-            offsets += [message.offset() for message in messages]
-            born_s += [time_of(message) for message in messages]
-        return RawRows(partition, values, offsets, born_s)
-
-    def make_table(self, values: Sequence[bytes | None], form: Any) -> Any:
-        if None in values:
+    def read_range(self, partition: str, start: int, end: int) -> RowRange | None:
+        if self.type is KafkaMessage:
             return None
-        return json_table(b"\n".join(cast("list[bytes]", values)), form, len(values))
+        found = _RangeMessages(self._find_place(partition))
+        topic = self._connect()
+        for messages in topic.read_batches(found.place, start, end, _RANGE_MESSAGES):
+            found.values += [message.value() for message in messages]
+            found.offsets += [message.offset() for message in messages]
+            found.times_s += [time_of(message) for message in messages]
+        return RowRange(found, found.offsets, found.times_s)
 
-    def make_rows(self, raw: RawRows) -> list[KafkaMessage]:
-        place = self._find_place(raw.partition)
-        found = zip(raw.values, raw.born_s, raw.offsets, strict=True)
-        return [
-            KafkaMessage(value, None, (), time_s, *place, offset)
-            for value, time_s, offset in found
-        ]
+    def decode_table(self, rows: Sequence[KafkaMessage]) -> Any:
+        form = form_of(self.type) if self.format == "jsonl" else None
+        if form is None or not isinstance(rows, _RangeMessages) or None in rows.values:
+            return None
+        lines = cast("list[bytes]", rows.values)
+        return json_table(b"\n".join(lines), form, len(lines))
 
     def decode(self, rows: Sequence[KafkaMessage]) -> Sequence[Any]:
         if self.type is KafkaMessage:
@@ -181,6 +195,52 @@ class KafkaSource(RawSource):
         if self not in _topics:
             _topics[self] = Topic(self)
         return _topics[self]
+
+
+def _refuse_start(start: Any) -> None:
+    """Refuse a time without a zone, which differs between machines."""
+    if isinstance(start, datetime) and start.tzinfo is None:
+        msg = (
+            f"start must be a time with a zone; got {start!r}; say "
+            f"start.replace(tzinfo=datetime.UTC), or which zone it is"
+        )
+        raise ArgumentError(msg)
+    if not isinstance(start, datetime) and start not in ("earliest", "latest"):
+        msg = f"start must be 'earliest', 'latest' or a datetime; got {start!r}"
+        raise ArgumentError(msg)
+
+
+def _text_of_schema(connector: KafkaSource | KafkaSink) -> str | None:
+    """Return the schema as text; refuse options that only Avro has."""
+    schema, registry = connector.schema, connector.registry
+    if connector.format != "avro" and (schema is not None or registry is not None):
+        msg = (
+            f'schema and registry are for format="avro"; got '
+            f"format={connector.format!r}; say that, or leave them out"
+        )
+        raise ArgumentError(msg)
+    return schema if schema is None or isinstance(schema, str) else json.dumps(schema)
+
+
+@dataclass(eq=False)
+class _RangeMessages(Sequence[KafkaMessage]):
+    """The messages of a range, of which most need only the value."""
+
+    place: Place
+    values: list[bytes | None] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    times_s: list[float | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[KafkaMessage]:
+        found = zip(self.values, self.times_s, self.offsets, strict=True)
+        for value, time_s, offset in found:
+            yield KafkaMessage(value, None, (), time_s, *self.place, offset)
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
 
 
 _topics: WeakKeyDictionary[KafkaSource, Topic] = WeakKeyDictionary()
@@ -420,8 +480,8 @@ class KafkaSink(Sink):
     format: ValueFormat
     key: str | None = None
     patience_s: float = 60.0
-    options: tuple[tuple[str, Any], ...] = ()
-    schema: str | None = None  # of values in Avro
+    options: Any = None  # a mapping; kept as sorted pairs
+    schema: Any = None  # of values in Avro; kept as text
     registry: str | None = None
     at_least_once: bool = False
 
@@ -430,6 +490,8 @@ class KafkaSink(Sink):
     takes_tables = True
 
     def __post_init__(self) -> None:
+        self.schema = _text_of_schema(self)
+        self.options = tuple(sorted((self.options or {}).items()))
         self._kafka: Any = None
         self._encoder: AvroEncoder | LineEncoder | None = None
         self._whole = False  # whether items are messages
@@ -440,6 +502,11 @@ class KafkaSink(Sink):
         self._undelivered: list[Any] = []  # errors, without transactions
         self._form: Form | None = None  # of the items, if they may come as a table
         self._held: Sequence[_Message] = ()  # of the current epoch
+
+    def find_faults(self, type: Any) -> Iterable[tuple[str, str]]:
+        if self.format == "avro" and self.schema is None and type is not KafkaMessage:
+            return find_schema_faults(type)
+        return ()
 
     def open(self, job: str, type: Any) -> int | None:
         """Fence off earlier runs of this sink, and return the last epoch they sent."""

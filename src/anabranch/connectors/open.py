@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from anabranch.connectors.files.follow import FollowReader
-from anabranch.connectors.offered import OfferedReader
 from anabranch.connectors.partitions import open_source
 from anabranch.connectors.reader import FileReader, ItemReader, Reader
 from anabranch.errors import EngineError
@@ -15,7 +14,6 @@ from anabranch.operators.sources import (
     FromIterable,
     FromSpark,
     Generate,
-    Offered,
     ReadFiles,
     ReadSource,
 )
@@ -48,5 +46,4 @@ def open_reader(op: Op, on_error: OnError) -> Reader:
 _READERS: Mapping[type[Kind], Callable[[Op, OnError], Reader]] = {
     ReadFiles: FileReader,
     ReadSource: open_source,
-    Offered: OfferedReader,
 }

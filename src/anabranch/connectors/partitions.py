@@ -29,7 +29,7 @@ from anabranch.operators.copied import copy_output
 from anabranch.operators.sources import ReadSource
 from anabranch.runtime.births import births_of
 from anabranch.runtime.failures import Failure, OnError, name_error, user_line
-from anabranch.runtime.verify.given import watch_items
+from anabranch.runtime.verify.given import SourceWatch
 
 _PARTITIONS_S = 10.0  # how often a source is asked for new partitions
 _DECODED_ROWS = 1000  # at a time
@@ -84,20 +84,27 @@ class BlockOrder:
 class Cursor:
     """A partition that is being read.
 
-    `position` and `index` are those after the last row; `ended` tells whether the
-    partition has no more rows, for now or for good.
+    `position` and `index` are those after the last row, `before` is the position before
+    it; `ended` tells whether the partition has no more rows, for now or for good.
     """
 
     def __init__(
-        self, op: Op, partition: str, position: Any = None, index: int = 0
+        self,
+        op: Op,
+        partition: str,
+        position: Any = None,
+        index: int = 0,
+        before: Any = None,
     ) -> None:
         self._op = op
         self._source = source_of(op)
         self.partition = partition
         self.position = position
         self.index = index
+        self.before = before
         self.ended = False
         self._start = position  # where `read` began
+        self._watch = SourceWatch(op)
         self._made: Iterator[Any] | None = None  # by `read`
         self._rows: Iterator[Any] | None = None  # the same, watched
 
@@ -106,12 +113,14 @@ class Cursor:
         begins = self._rows is None
         if self._rows is None:
             self._made = rows = self._begin()
-            self._rows = rows if self._op.copied else watch_items(self._op, rows)
+            self._rows = rows if self._op.copied else self._watch.iterate(rows)
         for _ in range(count):
             try:
                 pair = next(self._rows)
             except StopIteration:
                 self.ended = True
+                if self.position == self._start:
+                    self._refuse_shrunk()
                 break
             except EngineError:  # a package is missing
                 raise
@@ -126,7 +135,7 @@ class Cursor:
                 begins = False
             if position in (self.position, self._start):
                 self._refuse_repeated(position)
-            self.position = position
+            self.before, self.position = self.position, position
             self.index += 1
             yield copy_output(pair[0]) if self._op.copied else pair[0]
 
@@ -148,9 +157,26 @@ class Cursor:
         except Exception as error:
             raise self._describe_failure(error) from error
 
+    def _refuse_shrunk(self) -> None:
+        """Refuse a bounded partition that ends before a row that was read earlier.
+
+        Only a `read` without rows can mean that: then the last row is read again.
+        """
+        if self._source.live or not self.index:
+            return
+        try:
+            again = iter(self._source.read(self.partition, self.before))
+            found = next(again, None)
+        except Exception as error:
+            raise self._describe_failure(error) from error
+        if isinstance(again, Generator):
+            again.close()
+        if found is None:
+            raise _describe_shrunk(self._op, self.partition, self.position, "less")
+
     def _refuse_repeated(self, position: Any) -> None:
         """Refuse a position from which another row was, or would be, read."""
-        where = f"{_describe(self._op)} must yield another position after each row; "
+        where = f"{describe(self._op)} must yield another position after each row; "
         if position == self.position:
             msg = (
                 f"{where}two rows of partition {self.partition!r} have {position!r}, so "
@@ -168,7 +194,7 @@ class Cursor:
         """Refuse a position that a checkpoint cannot save, or an invalid one."""
         if position is None:
             msg = (
-                f"{_describe(self._op)} must yield the position after each row; for "
+                f"{describe(self._op)} must yield the position after each row; for "
                 f"partition {self.partition!r} it yielded None, which means the "
                 "start; yield an offset, or the number of rows so far"
             )
@@ -179,7 +205,7 @@ class Cursor:
         except (TypeError, ValueError, RecursionError):
             pass
         msg = (
-            f"{_describe(self._op)} must yield positions that JSON preserves; for "
+            f"{describe(self._op)} must yield positions that JSON preserves; for "
             f"partition {self.partition!r} it gave {position!r}; "
             f"make it of numbers, strings, lists and dicts with strings as keys"
         )
@@ -187,7 +213,7 @@ class Cursor:
 
     def _describe_no_pair(self, found: Any) -> InputError:
         return InputError(
-            f"{_describe(self._op)} must yield pairs of an item and the position "
+            f"{describe(self._op)} must yield pairs of an item and the position "
             f"after it; read({self.partition!r}, ...) gave {found!r}; yield both"
         )
 
@@ -195,7 +221,7 @@ class Cursor:
         if isinstance(error, InputError):  # of a connector whose message is complete
             return InputError(f"source {self._op.name!r} ({self._op.site}) {error}")
         return InputError(
-            f"{_describe(self._op)} must give rows to its end; partition "
+            f"{describe(self._op)} must give rows to its end; partition "
             f"{self.partition!r} failed after position {self.position!r}, "
             f"{_line_of(error)}{name_error(error)}; correct read, or have it yield "
             f"ab.Malformed for a row that cannot be read"
@@ -298,7 +324,7 @@ def decode(op: Op, rows: Sequence[tuple[Any, int]]) -> Sequence[tuple[Any, int]]
     items: Any = call(op, "decode", lambda: source.decode(raw)) if raw else []
     if not isinstance(items, list | tuple) or len(items) != len(raw):
         msg = (
-            f"{_describe(op)} must return from decode a list with an item for each row; "
+            f"{describe(op)} must return from decode a list with an item for each row; "
             f"for {len(raw)} rows it returned {items!r}; give ab.Malformed for a bad "
             "row"
         )
@@ -323,7 +349,7 @@ def births_since_1970(op: Op, rows: Sequence[Any]) -> list[float | None] | None:
     strange = next((t for t in given if not isinstance(t, float | int | None)), None)
     if strange is not None:
         msg = (
-            f"{_describe(op)} must return from born_s seconds since 1970, or None; it "
+            f"{describe(op)} must return from born_s seconds since 1970, or None; it "
             f"returned {strange!r}; return a number"
         )
         raise InputError(msg)
@@ -378,6 +404,7 @@ class Ranges:
             None  # partitions that a new job begins with
         )
         self.next: dict[str, int] = {}  # partition -> offset
+        self._whole: set[str] = set()  # partitions that reach as far as `next`
         self.left = 0  # backlog at the last call
 
     @property
@@ -433,11 +460,16 @@ class Ranges:
                     if start is None:
                         return None
                     self.next[partition] = start
+                elif partition not in self._whole and end < self.next[partition]:
+                    raise _describe_shrunk(
+                        self._op, partition, self.next[partition], f"{end} offsets"
+                    )
+                self._whole.add(partition)
                 if not self._source.live:
                     self._ends[partition] = end
                 return end
         msg = (
-            f"{_describe(self._op)} must return from offsets the first offset of "
+            f"{describe(self._op)} must return from offsets the first offset of "
             f"partition {partition!r} and its end offset, or None; it returned "
             f"{found!r}; return two whole numbers"
         )
@@ -492,7 +524,7 @@ def read_range(op: Op, wanted: OffsetRange, first: int) -> list[tuple[Any, int]]
             behind: Any = cursor.position
             if type(behind) is not int or behind <= wanted.start:
                 msg = (
-                    f"{_describe(op)} must yield the offset after each row, since it "
+                    f"{describe(op)} must yield the offset after each row, since it "
                     f"has offsets; read({wanted.partition!r}, {wanted.start}) gave "
                     f"{behind!r}; yield (row, offset + 1)"
                 )
@@ -613,7 +645,7 @@ class LivePartitions:
         if found is None or (isinstance(found, int) and found >= 0):
             return found
         msg = (
-            f"{_describe(self._op)} must return from count_waiting a number of rows, "
+            f"{describe(self._op)} must return from count_waiting a number of rows, "
             f"or None; it returned {found!r}; return a whole number"
         )
         raise InputError(msg)
@@ -690,7 +722,7 @@ def partitions_of(op: Op) -> list[str]:
     ):
         return list(found)
     msg = (
-        f"{_describe(op)} must return its partitions as a list of different strings; "
+        f"{describe(op)} must return its partitions as a list of different strings; "
         f"partitions() returned {found!r}; give each a text of its own, such as '0'"
     )
     raise InputError(msg)
@@ -702,7 +734,7 @@ def block_of(op: Op) -> int:
     if isinstance(block, int) and block > 0:
         return block
     msg = (
-        f"{_describe(op)} must have a block of at least one row; it is {block!r}; "
+        f"{describe(op)} must have a block of at least one row; it is {block!r}; "
         f"set block to a whole number above 0"
     )
     raise InputError(msg)
@@ -719,7 +751,7 @@ def call(op: Op, method: str, act: Callable[[], Any]) -> Any:
         raise InputError(msg) from error
     except Exception as error:
         msg = (
-            f"{_describe(op)} must answer; {method} failed, {_line_of(error)}"
+            f"{describe(op)} must answer; {method} failed, {_line_of(error)}"
             f"{name_error(error)}; correct {method}"
         )
         raise InputError(msg) from error
@@ -733,7 +765,16 @@ def refusal_of(op: Op, row: Malformed, number: int) -> Failure:
     return refusal_at(op, where, bad, row.advice)
 
 
-def _describe(op: Op) -> str:
+def _describe_shrunk(op: Op, partition: str, position: Any, now: str) -> InputError:
+    return InputError(
+        f"{describe(op)} must give the same rows in every run of a job; partition "
+        f"{partition!r} was read up to position {position!r}, and now has {now}; put "
+        f"its rows back, or start with an empty checkpoint"
+    )
+
+
+def describe(op: Op) -> str:
+    """Return the name of a source with its class and its line, for an error."""
     return f"source {op.name!r} ({type(source_of(op)).__name__}, {op.site})"
 
 

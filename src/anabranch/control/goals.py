@@ -12,7 +12,7 @@ from anabranch.operators.clock import Duration, duration_of
 
 @dataclass(frozen=True)
 class ControlSettings:
-    """How eager and how careful the controller is.
+    """The thresholds of the controller: when it acts, and which gain it demands.
 
     `beta` is how busy a thread must be to need help, and `alpha` the share of ports
     that may be rejected before no more are tried. A change is kept if it gains more

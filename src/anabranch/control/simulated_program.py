@@ -159,7 +159,8 @@ def loads_of(
     costs = dict(thread.costs)
     costs[name,] = costs.get((name,), 0.0) + thread.handing_s
     for route, cost_s in costs.items():
-        service = ServiceTime(cpu_s=cost_s, lock_s=cost_s * waited)
+        blocked_s = thread.blocked.get(route, 0.0)
+        service = ServiceTime(cost_s, cost_s * waited, blocked_s)
         yield InputLoad(route[-1], route, service, rate, rate, thread.replicas)
 
 
@@ -185,16 +186,16 @@ def describe_limit(program: SimulatedProgram) -> str:
         )
     if costs.serial_s >= CLOSE * period_s:
         return "work that only one thread at a time can do"
-    work_s = sum(one.each_s * one.replicas for one in threads.values())
+    work_s = sum(one.core_s * one.replicas for one in threads.values())
     if work_s / program.cores >= CLOSE * period_s:
         return _busy(program.cores)
-    if len(threads) == 1 and costs.waiting:
+    if len(threads) == 1 and costs.waiting and not costs.blocked:
         return (
             "the interpreter's lock: further threads would lose more by waiting for it"
         )
     name, busiest = max(threads.items(), key=lambda pair: pair[1].each_s)
     if busiest.each_s >= CLOSE * period_s:
-        return f"the thread of {_describe_thread(name, busiest)}"
+        return f"the thread of {_describe_thread(name, busiest)}{_waits(busiest)}"
     return "threads that wait for the interpreter's lock"
 
 
@@ -202,7 +203,8 @@ def describe_limit_of_epochs(program: SimulatedEpochs) -> str:
     """Return the limit of a program whose epochs go through levels, in words."""
     name, busiest, share, busy = program.slowest()
     if busy >= CLOSE:
-        return _busy(program.cores)
+        waits = _waits(busiest)
+        return f"one worker for each core{waits}" if waits else _busy(program.cores)
     elements = program.elements
     element = elements.of.get(name, name)
     inside = [one for one, at in elements.of.items() if at == element]
@@ -219,11 +221,27 @@ def describe_limit_of_epochs(program: SimulatedEpochs) -> str:
         text += ": one worker, which can be neither replicated nor cut"
     else:
         text += ": one worker without replicas, and no cut promises a gain"
+    text += _waits(busiest)
     if share < PART:
         text += f"; it takes {share:.0%} of an epoch"
         if not elements.overlap:
             text += ", whose levels follow one another"
     return text
+
+
+WAITS = 0.1  # of a thread's time: less is not worth a word
+
+
+def _waits(thread: Thread) -> str:
+    """Return in words that the code of a thread waits, if it does.
+
+    >>> _waits(Thread({("a",): 1.0}, 0.0, 2, {("a",): 3.0}))
+    ', whose code waits for 75% of its time, with no need of a core'
+    """
+    share = thread.blocked_s / thread.each_s if thread.each_s else 0.0
+    if share < WAITS:
+        return ""
+    return f", whose code waits for {share:.0%} of its time, with no need of a core"
 
 
 def _busy(cores: int) -> str:
@@ -320,7 +338,7 @@ class SimulatedEpochs(SimulatedProgram):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.costs = ItemCosts(self.costs.at)
+        self.costs = ItemCosts(self.costs.at, blocked=self.costs.blocked)
         self.regions = self.elements.regions()
         if self.regions:
             self.arrangement = self.arrangement.with_degree(REGIONS, self.cores)

@@ -158,7 +158,7 @@ class Sinks:
             writer.commit()
 
     def fail(self) -> None:
-        """End after a failure: external sinks get what preceded it, files nothing."""
+        """End after a failure: external sinks get the items before it, files are discarded."""
         with contextlib.suppress(Exception):  # one failure is enough
             self.flush_all()
         self.abort()

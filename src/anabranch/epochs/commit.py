@@ -38,9 +38,11 @@ from anabranch.epochs.item_files import (
     write_refused,
 )
 from anabranch.epochs.outputs import EpochOutputs, stage_of
-from anabranch.epochs.pickle import PickledNames, Pickler
 from anabranch.epochs.state.buckets import Stamp
-from anabranch.epochs.task import ItemFile, Report, having, pause_collection
+from anabranch.epochs.task import Report, WrittenPart, having, pause_collection
+from anabranch.epochs.transport.losses import find_reads
+from anabranch.epochs.transport.pickle import PickledNames, Pickler
+from anabranch.epochs.unit.egress import name_published_part
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
 from anabranch.operators.sinks import WriteSink
@@ -70,7 +72,7 @@ class FinishedEpoch:
     finishing: tuple[str, str] | None = None
 
 
-FilesOfSinks: TypeAlias = Mapping[str, tuple[ItemFile, ...]]
+FilesOfSinks: TypeAlias = Mapping[str, tuple[WrittenPart, ...]]
 Carry: TypeAlias = Callable[[Stamp, FilesOfSinks], Mapping[str, Delivered]]
 
 
@@ -107,7 +109,7 @@ class Committer:
         self._upkeep = Upkeep()
         self._untidy = 0  # logs since the record was last tidied
         numbers = None if checkpoint is None else checkpoint.type_numbers
-        names = PickledNames(own=True)
+        names = PickledNames(own=True, reads=find_reads(graph))
         self._pickler = Pickler(graph, names, lasting=True, numbers=numbers)
         self.read = {op.name: 0 for op in graph.sources}
         self.positions: dict[str, Any] = {}
@@ -147,9 +149,13 @@ class Committer:
             partitions = {name: vars(one) for name, one in reached.items()}
             merged = {**position["partitions"], **partitions}
             self.positions[source] = {**position, "partitions": merged}
-        parts, files = parts_of(done.reports), files_of(done.reports)
+        files = files_of(done.reports)
+        in_files = [
+            part for sink in self._outputs.directories for part in files.pop(sink, ())
+        ]
+        parts = parts_of(in_files)
         self._outputs.compare(stage_of(done.stamp), parts)
-        self._outputs.count(done.reports)
+        self._outputs.count(in_files)
         failing = having(done.reports, "failures")
         failed = [failure for report in failing for failure in report.failures]
         failures, self.not_read = [*self.not_read, *failed], []
@@ -160,7 +166,7 @@ class Committer:
             reach("ran", done.stamp.epoch)
             logs, snapshots = logs_of(done.reports), snapshots_of(done.reports)
             with pause_collection():
-                made = self._record(done, parts, files, logs, snapshots)
+                made = self._record(done, in_files, files, logs, snapshots)
                 record = self._checkpoint.list_parts(made)
             delivery = None
             if failures or any(done.sunk.values()) or files:
@@ -171,7 +177,7 @@ class Committer:
             with pause_collection():
                 self._checkpoint.commit(record, delivery)
             reach("committed", record.epoch)
-            self._outputs.note(sums_of(done.reports))
+            self._outputs.note(sums_of(in_files))
             self._outputs.publish(stage_of(done.stamp), record.parts)
             reach("published", record.epoch)
             with pause_collection():
@@ -180,15 +186,23 @@ class Committer:
         return due
 
     def deliver_before_failure(
-        self, stamp: Stamp, reports: Iterable[Report], sunk: dict[str, list[Any]]
+        self,
+        stamp: Stamp,
+        reports: Iterable[Report],
+        sunk: dict[str, list[Any]],
+        failed: str | None,
     ) -> None:
         """Deliver a failed epoch's items to sinks, up to its failure.
 
-        Not with a checkpoint: the next run repeats the whole epoch.
+        Not to a sink that has `failed`, which gets whole epochs; and not with a
+        checkpoint: the next run repeats the whole epoch.
         """
         if self._checkpoint is None:
             self._outputs.deliver(stamp.epoch, sunk)
-            self._deliver_files(stamp, files_of(reports))
+            gone = {*self._outputs.directories, failed}
+            found = files_of(reports).items()
+            files = {sink: some for sink, some in found if sink not in gone}
+            self._deliver_files(stamp, files)
 
     def _deliver(
         self,
@@ -235,10 +249,15 @@ class Committer:
 
     def _deliver_files(self, stamp: Stamp, files: FilesOfSinks) -> None:
         """Have tasks deliver the items of an epoch to external sinks."""
-        if not files:
+        waiting = {
+            sink: some
+            for sink, some in files.items()
+            if not self._outputs.commit_parts(stamp.epoch, sink, some)
+        }
+        if not waiting:
             return
         assert self.carry is not None  # noqa: S101 - else there are no files
-        for sink, done in self.carry(stamp, files).items():
+        for sink, done in self.carry(stamp, waiting).items():
             self._outputs.note_delivery(sink, done.accepted, done.failures)
 
     def _deliver_again(self, stamp: Stamp, waiting: WaitingItems) -> None:
@@ -251,6 +270,8 @@ class Committer:
         directory, seal = self._checkpoint.deliveries, self._checkpoint.seal
         pickler = self._pickler
         for sink, some in waiting.files.items():
+            if self._outputs.commit_parts(stamp.epoch, sink, some):
+                continue
             items = read_items(directory, some, self._graph, pickler, seal)
             refused = locate_refused(directory, stamp, self._graph, sink)
             reach("delivering", stamp.epoch)
@@ -271,7 +292,7 @@ class Committer:
     def _record(
         self,
         done: FinishedEpoch,
-        parts: Mapping[str, tuple[str, ...]],
+        in_files: Sequence[WrittenPart],
         files: FilesOfSinks,
         logs: tuple[Log, ...],
         snapshots: tuple[Snapshot, ...],
@@ -279,7 +300,7 @@ class Committer:
         """Return the record of an epoch: the previous one, updated."""
         assert self._checkpoint is not None  # noqa: S101
         last = self._checkpoint.last or Record()
-        counts = dict(last.part_counts)
+        parts, counts = parts_of(in_files), dict(last.part_counts)
         for sink, names in parts.items():
             counts[sink] = counts.get(sink, 0) + len(names)
         delivered = dict(self._outputs.delivered)
@@ -309,7 +330,7 @@ class Committer:
             logs=last.logs + logs,
             snapshots=(*last.snapshots, *snapshots),
             begun=done.begun,
-            sums=(*last.sums, *sums_of(done.reports)),
+            sums=(*last.sums, *sums_of(in_files)),
             listed=last.listed,
             buckets=done.buckets,
             shared=done.shared,
@@ -372,7 +393,7 @@ class Committer:
             named = more[0] if more else {}  # releases before had less
             noted = len(more) > 1 and bool(more[1])
             files = {
-                sink: tuple(ItemFile(*one) for one in some)
+                sink: tuple(WrittenPart(*one) for one in some)
                 for sink, some in named.items()
             }
         except Exception as error:
@@ -439,17 +460,17 @@ def find_reached(reports: Iterable[Report]) -> dict[str, dict[str, Reached]]:
     return {source: latest(reached) for source, reached in found.items()}
 
 
-def files_of(reports: Iterable[Report]) -> dict[str, tuple[ItemFile, ...]]:
-    """Return the files of items that reports name, by sink.
+def files_of(reports: Iterable[Report]) -> dict[str, tuple[WrittenPart, ...]]:
+    """Return what tasks have written, by sink.
 
-    >>> files = [ItemFile("out", f"{n}.items", 5, "") for n in range(2)]
-    >>> reports = [Report(0, n, item_files=(one,)) for n, one in enumerate(files)]
+    >>> written = [WrittenPart("out", f"{n}.items", 5) for n in range(2)]
+    >>> reports = [Report(0, n, written=(one,)) for n, one in enumerate(written)]
     >>> [one.file for one in files_of(reports)["out"]]
     ['0.items', '1.items']
     """
-    files: dict[str, list[ItemFile]] = {}
-    for report in having(reports, "item_files"):
-        for one in report.item_files:
+    files: dict[str, list[WrittenPart]] = {}
+    for report in having(reports, "written"):
+        for one in report.written:
             files.setdefault(one.sink, []).append(one)
     return {sink: tuple(some) for sink, some in files.items()}
 
@@ -464,20 +485,21 @@ def snapshots_of(reports: Iterable[Report]) -> tuple[Snapshot, ...]:
     return tuple(chain.from_iterable(map(attrgetter("snapshots"), reports)))
 
 
-def sums_of(reports: Iterable[Report]) -> tuple[PartSum, ...]:
-    """Return the sums of all parts that reports name."""
-    return tuple(chain.from_iterable(map(attrgetter("sums"), reports)))
+def sums_of(parts: Iterable[WrittenPart]) -> tuple[PartSum, ...]:
+    """Return the sizes and digests of parts of files, under their published names."""
+    return tuple(
+        PartSum(one.sink, name_published_part(one.file), one.size, one.digest)
+        for one in parts
+    )
 
 
-def parts_of(reports: Iterable[Report]) -> dict[str, tuple[str, ...]]:
-    """Return the parts of each sink that reports name.
+def parts_of(written: Iterable[WrittenPart]) -> dict[str, tuple[str, ...]]:
+    """Return the names of parts of files, by sink.
 
-    >>> reports = [Report(0, n, parts={"out": f"7.part-{n}.csv"}) for n in range(2)]
-    >>> parts_of(reports)
+    >>> parts_of([WrittenPart("out", f"7.part-{n}.csv", 5) for n in range(2)])
     {'out': ('7.part-0.csv', '7.part-1.csv')}
     """
     parts: dict[str, list[str]] = {}
-    for report in having(reports, "parts"):
-        for sink, part in report.parts.items():
-            parts.setdefault(sink, []).append(part)
+    for one in written:
+        parts.setdefault(one.sink, []).append(one.file)
     return {sink: tuple(some) for sink, some in parts.items()}

@@ -306,9 +306,9 @@ def count_streams(layout: EpochLayout, reports: Iterable[Report]) -> dict[Edge, 
             came[unit.number] += count
             if isinstance(entry, Edge):
                 taken[entry] += count
-        for sink, count in report.written.items():
-            for edge in in_edges(layout.graph, sink):
-                taken[edge] += count
+        for one in report.written:
+            for edge in in_edges(layout.graph, one.sink):
+                taken[edge] += one.items
     counts: dict[Edge, float] = {**passed, **taken}
     for unit in layout.units:
         fill_rates(layout.graph, unit.operators, counts, came[unit.number])

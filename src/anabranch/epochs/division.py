@@ -381,7 +381,7 @@ class KeyTables:
         return self._looks > 0 or not several
 
     def of(self, channels: Sequence[int], buckets: int) -> dict[int, tuple[int, ...]]:
-        """Return the tables of the units whose buckets are not dealt evenly."""
+        """Return the tables of the units whose buckets are not distributed evenly."""
         tables = {}
         for number, known in self._known.items():
             self._divide(known, buckets)

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from anabranch.epochs.end_of_stream import EndOfStream, SharedRounds, share_roun
 from anabranch.epochs.epoch_size import Admission, ResultLimit
 from anabranch.epochs.faults import reach
 from anabranch.epochs.intake.intake import THREAD, Intake, Taken, Taking
-from anabranch.epochs.intake.open_intake import open_intake
+from anabranch.epochs.intake.open_intake import open_intake, refuse_changed_files
 from anabranch.epochs.layout import lay_out, why_not_cut
 from anabranch.epochs.log import (
     Arrivals,
@@ -41,11 +41,16 @@ from anabranch.epochs.log import (
     tasks_of,
 )
 from anabranch.epochs.loop import Epochs, open_epochs
-from anabranch.epochs.modules import send_importing_by_value
 from anabranch.epochs.outputs import Deliveries, EpochOutputs
 from anabranch.epochs.state.restore import local_directory
 from anabranch.epochs.state.states import BUCKETS
 from anabranch.epochs.task import ExternalSinks, Spec
+from anabranch.epochs.transport.module_contents import (
+    Variable,
+    refuse_differences,
+    show_variables,
+)
+from anabranch.epochs.transport.modules import send_importing_by_value
 from anabranch.epochs.unit.states import refuse_states_on_several_hosts
 from anabranch.errors import AnabranchError, RefutedError
 from anabranch.graph.graph import Graph
@@ -134,6 +139,7 @@ class EpochRun(RunningThread):
             str, SharedRounds
         ] = {}  # by the operator that holds items
         self._warming = False  # workers are started; no user code runs
+        self._wanted: Sequence[Variable] = ()  # whose values workers do not have
 
     def _open_checkpoint(self, plan: Plan) -> Checkpoint | None:
         if self._options.checkpoint is None:
@@ -166,7 +172,10 @@ class EpochRun(RunningThread):
         try:
             record = self._committer.resume()
             complete = record is not None and record.complete
-            if not complete:
+            if complete:  # its input must be what it was, as for a job that goes on
+                for name, position in self._committer.positions.items():
+                    refuse_changed_files(self._graph[name], position)
+            else:
                 complete = self._go_on(scratch, record)
             self._round_off(complete=complete)
         except BaseException as error:
@@ -225,21 +234,10 @@ class EpochRun(RunningThread):
             return False
         backend.check_workers()
         checkpoint = self._checkpoint
-        spec = self._make_spec(scratch)
         self._web_address = backend.web_address
-        self._measures.states = spec.states
         self._cores = backend.cores
         self._admission.limit = ResultLimit(backend.find_result_limit())
-        degree = self._options.degree or self._cores
-        buckets = self._options.buckets or BUCKETS
-        epochs = self._epochs = open_epochs(
-            backend, spec, degree, self._committer, buckets=buckets
-        )
-        epochs.divider.exactly = self._options.degree is not None
-        epochs.tell = self._note
-        self._rounds = share_rounds(backend, spec, self._plan, self._options.degree)
-        epochs.resume(record, 0 if checkpoint is None else checkpoint.first_turn)
-        self._warm_up(epochs)
+        epochs = self._open_epochs(scratch, record)
         if checkpoint is None:
             refuse_states_on_several_hosts(self._layout, backend.why_not_one_host())
         self._warm_s = self.elapsed_s
@@ -265,12 +263,43 @@ class EpochRun(RunningThread):
             for intake in intakes.values():
                 intake.close()
 
-    def _warm_up(self, epochs: Epochs) -> None:
+    def _open_epochs(self, scratch: Path, record: Record | None) -> Epochs:
+        """Return the epochs of the job, with workers whose modules are as here."""
+        epochs = self._begin_epochs(scratch, record)
+        self._wanted = self._warm_up(epochs)
+        if self._wanted:
+            epochs.close()
+            epochs = self._begin_epochs(scratch, record)
+            refuse_differences(self._warm_up(epochs))
+            self._note(
+                f"send {show_variables(self._wanted)} to the workers",
+                "they have another value if they import the module",
+                "nothing was read before",
+            )
+        return epochs
+
+    def _begin_epochs(self, scratch: Path, record: Record | None) -> Epochs:
+        backend, checkpoint = self._backend, self._checkpoint
+        spec = self._make_spec(scratch)
+        self._measures.states = spec.states
+        epochs = self._epochs = open_epochs(
+            backend,
+            spec,
+            self._options.degree or backend.cores,
+            self._committer,
+            buckets=self._options.buckets or BUCKETS,
+        )
+        epochs.divider.exactly = self._options.degree is not None
+        epochs.tell = self._note
+        self._rounds = share_rounds(backend, spec, self._plan, self._options.degree)
+        epochs.resume(record, 0 if checkpoint is None else checkpoint.first_turn)
+        return epochs
+
+    def _warm_up(self, epochs: Epochs) -> tuple[Variable, ...]:
         """Start the workers; a stop meanwhile need not wait for anything."""
         self._warming = True
         try:
-            if not self._stopping.is_set():
-                epochs.warm_up()
+            return () if self._stopping.is_set() else epochs.warm_up()
         finally:
             self._warming = False
 
@@ -294,19 +323,20 @@ class EpochRun(RunningThread):
             type_numbers=None if checkpoint is None else checkpoint.type_numbers,
             verify=self._options.verify,
             verdicts=find_verdicts(self._graph, self._plan, regions=False),
+            wanted=tuple(self._wanted),
         )
 
     def _hand_over_sinks(self, scratch: Path) -> ExternalSinks | None:
         """Let workers write external sinks, if all of them can see the items' files.
 
-        Without a checkpoint that is so on one machine.
+        Without a checkpoint that is so on one machine. Parts need no such files.
         """
         if all(unit.in_driver for unit in self._layout.units):
-            return None
+            return self._outputs.hand_over(None)
         if self._checkpoint is not None:
             return self._outputs.hand_over(str(self._checkpoint.deliveries))
         if not self._backend.is_on_this_machine:
-            return None
+            return self._outputs.hand_over(None)
         directory = scratch / "deliveries"
         directory.mkdir(exist_ok=True)
         return self._outputs.hand_over(str(directory))

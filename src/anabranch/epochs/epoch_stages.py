@@ -279,9 +279,9 @@ class DeliveryTasks:
         self._last |= dict.fromkeys(files, stamp.epoch)
         self._done = tuple(one.file for some in files.values() for one in some)
         return {
-            sink: Delivered(accepted, report.failures)
+            one.sink: Delivered(one.items, report.failures)
             for report in reports
-            for sink, accepted in report.written.items()
+            for one in report.written
         }
 
     def _make_task(

@@ -22,25 +22,26 @@ import copy
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
 from anabranch.connectors.external import ConnectorSink
-from anabranch.connectors.files.arrow_items import form_of, to_items
+from anabranch.connectors.files.arrow_items import form_of, to_items, without_codes
 from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.checkpoint.files import durably
 from anabranch.epochs.checkpoint.seal import Seal, describe_damage
 from anabranch.epochs.faults import reach
-from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.buckets import Stamp
 from anabranch.epochs.task import (
     DeliverItems,
     EpochTask,
     ExternalSinks,
-    ItemFile,
     WorkerJob,
+    WrittenPart,
 )
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.epochs.wire import WireBatch, decode, encode, end_to_end, in_order
 from anabranch.errors import FencedError, OutputError
 from anabranch.graph.graph import Graph
@@ -70,7 +71,7 @@ class ItemWriter:
 
     def write(
         self, sink: str, batch: WireBatch, task: EpochTask, channel: int
-    ) -> ItemFile:
+    ) -> WrittenPart:
         """Write the items of a replica; the file counts if a report names it."""
         spec, stamp = self._job.spec, task.attempt.stamp
         number = spec.layout.graph.names.index(sink)
@@ -83,7 +84,7 @@ class ItemWriter:
             with durably(path) as file:
                 file.write(blob)
         reach("written", stamp.epoch)
-        return ItemFile(sink, name, len(batch), spec.seal.digest(memoryview(blob)))
+        return WrittenPart(sink, name, len(batch), spec.seal.digest(memoryview(blob)))
 
 
 class _Lasting(Pickler):
@@ -98,7 +99,7 @@ class _Lasting(Pickler):
 
 def read_items(
     directory: Location,
-    files: Iterable[ItemFile],
+    files: Iterable[WrittenPart],
     graph: Graph,
     pickler: Pickler,
     seal: Seal,
@@ -121,10 +122,14 @@ def read_items(
         kind = graph[graph[one.sink].inputs[0].operator].type
         form = None if kind is None else form_of(kind)
         batches.append(decode(pa.py_buffer(data), form, pickler))
-    whole = join(batches)
-    if whole.table is None or whole.form is None:
-        return whole.items
-    table, form = whole.table, whole.form
+    return items_of(join(batches))
+
+
+def items_of(batch: WireBatch) -> Sequence[Any]:
+    """Return the items of a batch; as a table if they are one."""
+    if batch.table is None or batch.form is None:
+        return batch.items
+    table, form = without_codes(batch.table), batch.form
     return TableItems(
         table, lambda start, end: to_items(table.slice(start, end - start), form)
     )
@@ -169,6 +174,12 @@ def read_refused(
     return failures
 
 
+def list_described(parts: Iterable[WrittenPart]) -> list[str]:
+    """Return the descriptions of parts, in the order of their items."""
+    ordered = sorted(parts, key=attrgetter("file"))
+    return [one.described for one in ordered if one.described is not None]
+
+
 class Deliverer:
     """Delivers epochs to external sinks, which stay open from epoch to epoch."""
 
@@ -187,8 +198,10 @@ class Deliverer:
         spec = self._job.spec
         assert spec.external is not None  # noqa: S101 - else nothing is delivered here
         directory = locate(spec.external.directory)
-        files = work.files[sink]
-        items = read_items(directory, files, self._graph, self._job.pickler, spec.seal)
+        files, graph, pickler = work.files[sink], self._graph, self._job.pickler
+        items: Sequence[Any] = ()
+        if sink not in spec.external.in_parts:
+            items = read_items(directory, files, graph, pickler, spec.seal)
         reach("delivering", work.stamp.epoch)
         done: Delivered | None = None
         if (opened := self._take_open(sink, work)) is not None:
@@ -243,6 +256,8 @@ class Deliverer:
         """
         op, pickler, epoch = self._graph[sink], self._job.pickler, work.stamp.epoch
         spec = self._job.spec
+        if spec.external is not None and sink in spec.external.in_parts:
+            return self._commit_parts(sink, opened, work)
         noted = spec.resilient and spec.checkpoint is not None
         refused = locate_refused(directory, work.stamp, self._graph, sink)
         if opened.has(epoch):
@@ -270,6 +285,20 @@ class Deliverer:
             raise
         self._open[sink] = epoch, opened
         return Delivered(accepted, tuple(found))
+
+    def _commit_parts(
+        self, sink: str, opened: ConnectorSink, work: DeliverItems
+    ) -> Delivered:
+        """Have a sink commit the parts of an epoch, unless it has them."""
+        files = work.files[sink]
+        reach("prepared", work.stamp.epoch)
+        try:
+            opened.commit_parts(work.stamp.epoch, list_described(files))
+        except BaseException:
+            self._close(sink, opened)
+            raise
+        self._open[sink] = work.stamp.epoch, opened
+        return Delivered(sum(one.items for one in files))
 
 
 def name_item(epoch: int, sink: str) -> str:

@@ -39,7 +39,7 @@ from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Block
 from anabranch.operators.lifted import Lifted, StatePlace
 from anabranch.operators.rates import find_pairing
-from anabranch.operators.sinks import WriteFiles
+from anabranch.operators.sinks import WriteFiles, WriteSink, is_in_parts
 from anabranch.operators.sources import FromIterable, Generate
 from anabranch.operators.stateless import Filter, FlatMap, Map
 from anabranch.operators.window_parts import MergedAggregate
@@ -111,7 +111,7 @@ How = Literal["key", "range", "group", "one", "write", "driver"]
 
 @dataclass(frozen=True)
 class Unit:
-    """A fused program and where it runs; `writes` are its file sinks.
+    """A fused program and where it runs; `writes` are the sinks it writes in parts.
 
     A unit of a region has replicas, whose outputs are ordered by `ordering`. One with
     blocks gets its items `period` at a time.
@@ -140,7 +140,7 @@ class UnitRoute:
     """The destination of a unit's output stream, and how it is divided.
 
     By `key` to the replica that has the key's state; by `range` of positions, or by
-    range but in whole groups; to the `one` task of a unit; to files written locally; or
+    range but in whole groups; to the `one` task of a unit; to parts written locally; or
     to the `driver`.
     """
 
@@ -158,6 +158,7 @@ class EpochLayout:
     units: tuple[Unit, ...]
     routes: Mapping[Edge, UnitRoute]
     one_to_one: frozenset[str]  # operators with exactly one output per item
+    stateless: frozenset[str] = frozenset()  # according to the plan
     choice: CompileChoice = NOTHING
 
     @cached_property
@@ -287,7 +288,13 @@ def lay_out(graph: Graph, plan: Plan, *, resilient: bool = False) -> EpochLayout
     check_orders(plan, made.orders, ON)
     # A failed epoch is repeated from its initial states, so the outputs before the
     # failure are of no use.
-    return replace(made, choice=replace(choice_of(plan), repeatable=None))
+    return replace(
+        made,
+        stateless=frozenset(
+            op.name for op in plan.operators if op.state == "stateless"
+        ),
+        choice=replace(choice_of(plan), repeatable=None),
+    )
 
 
 def _refuse_regions(graph: Graph, plan: Plan, *, resilient: bool) -> None:
@@ -395,9 +402,10 @@ def _connect(
             entries[id(consumer)].append(edge)
     ordered = _set_levels(drafts, hows, owner)
     number = {id(draft): index for index, draft in enumerate(ordered)}
+    names = _name_units(graph, ordered)
     units = tuple(
         Unit(
-            name=f"u{index}",
+            name=names[index],
             number=index,
             level=draft.level,
             operators=draft.operators,
@@ -420,6 +428,19 @@ def _connect(
     return EpochLayout(graph, positions, units, routes, one_to_one)
 
 
+def _name_units(graph: Graph, drafts: list[_Draft]) -> list[str]:
+    """Return the names under which a checkpoint knows units.
+
+    Earlier releases had no units that only write an `ab.Sink`: the others keep theirs.
+    """
+    made: list[str] = []
+    known = itertools.count()
+    for draft in drafts:
+        new = not draft.operators and isinstance(graph[draft.writes[0]].kind, WriteSink)
+        made.append(f"w{len(made)}" if new else f"u{next(known)}")
+    return made
+
+
 def _to_unit(consumer: _Draft) -> How:
     match consumer.ordering:
         case None:
@@ -440,7 +461,7 @@ def _to_sink(
     takes items in any order.
     """
     sink = edge.consumer.operator
-    if not isinstance(graph[sink].kind, WriteFiles):
+    if not is_in_parts(graph[sink]):
         return "driver", None
     region = region_of.get(sink)
     unordered = (

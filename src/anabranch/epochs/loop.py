@@ -21,9 +21,7 @@ from anabranch.epochs.division import Divider, Division, KeyTables
 from anabranch.epochs.epoch_stages import DeliveryTasks, EpochStages, raise_first
 from anabranch.epochs.intake.intake import Piece, SurveyPiece
 from anabranch.epochs.layout import why_not_overlap
-from anabranch.epochs.pickle import Originals, PickledNames
 from anabranch.epochs.resident.link import LostError
-from anabranch.epochs.ship import pack
 from anabranch.epochs.shuffle import Row
 from anabranch.epochs.state.buckets import EMPTY, Ranges, Stamp, Versions, VersionsOf
 from anabranch.epochs.state.states import BUCKETS, fit_buckets
@@ -44,6 +42,9 @@ from anabranch.epochs.task import (
     pause_collection,
 )
 from anabranch.epochs.task_runner import Runner
+from anabranch.epochs.transport.module_contents import Variable
+from anabranch.epochs.transport.pickle import Originals, PickledNames
+from anabranch.epochs.transport.ship import pack
 from anabranch.errors import AnabranchError
 from anabranch.operators.clock import IdlePorts
 from anabranch.runtime.positions import END
@@ -189,10 +190,13 @@ class Epochs:
             return "states of earlier epochs would have to move"
         return None
 
-    def warm_up(self) -> None:
-        """Start the workers and load the program, before any data comes."""
+    def warm_up(self) -> tuple[Variable, ...]:
+        """Start the workers and load the program, before any data comes.
+
+        Return the variables of modules that are not the same there.
+        """
         try:
-            self._run_empty()
+            reports = self._run_empty()
         except Exception as error:
             described = self.cluster.describe_start(error)
             if described is not None:
@@ -200,8 +204,9 @@ class Epochs:
             raise
         if self.cluster.stays and not self.divider.exactly:  # else there is no choice
             self.divider.measure_costs(self._run_empty)
+        return tuple({name: None for one in reports for name in one.differing})
 
-    def _run_empty(self, division: Division | None = None) -> None:
+    def _run_empty(self, division: Division | None = None) -> Sequence[Report]:
         """Run an epoch without rows, under a division if one is given."""
         if division is not None:
             self.divider.division = division
@@ -212,10 +217,12 @@ class Epochs:
             if not stages.is_in_driver(levels)
         ]
         work = self.divider.row_work
-        if there:
-            stages.retry(
-                lambda: stages.run_there(there, self._make_task(WarmUp()), {}, work)
-            )
+        if not there:
+            return ()
+        given = stages.retry(
+            lambda: stages.run_there(there, self._make_task(WarmUp()), {}, work)
+        )
+        return stages.load_reports(given)
 
     @cached_property
     def why_not_overlap(self) -> str | None:
@@ -555,7 +562,8 @@ class Epochs:
                 continue
             stamp = Stamp(self._base.epoch + 1, self._turn)
             sunk = self._stages.collect_sinks(rows)
-            self._committer.deliver_before_failure(stamp, reports, sunk)
+            failed = error.operator
+            self._committer.deliver_before_failure(stamp, reports, sunk, failed)
             break
         return error
 

@@ -37,7 +37,10 @@ from anabranch.connectors.files.columns import columns_of
 from anabranch.connectors.files.csv import header_of
 from anabranch.connectors.files.parquet import (
     arrow_types,
+    fill_table,
     join_schemas,
+    likely_types,
+    plain_table,
     table_of,
     tells_columns,
 )
@@ -65,13 +68,13 @@ from anabranch.epochs.checkpoint.files import sync
 from anabranch.epochs.checkpoint.record import PartSum
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.faults import reach
-from anabranch.epochs.item_files import name_item
-from anabranch.epochs.ship import travels
+from anabranch.epochs.item_files import list_described, name_item
 from anabranch.epochs.state.buckets import Stamp
-from anabranch.epochs.task import ExternalSinks, Report, having
+from anabranch.epochs.task import ExternalSinks, WrittenPart
+from anabranch.epochs.transport.ship import travels
 from anabranch.epochs.unit.egress import name_published_part, write_part
 from anabranch.epochs.wire import WireBatch
-from anabranch.errors import AnabranchError, CheckpointError, OutputError
+from anabranch.errors import AnabranchError, CheckpointError, EngineError, OutputError
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.sinks import (
     Committing,
@@ -81,6 +84,7 @@ from anabranch.operators.sinks import (
     ToSpark,
     WriteFiles,
     WriteSink,
+    is_in_parts,
 )
 from anabranch.runtime.failures import Failure, OnError, failure_of, stop
 from anabranch.runtime.ports import AbortedError
@@ -670,12 +674,15 @@ class Deliveries:
         self._on_error = on_error
         self._sinks: dict[str, External] = {}
         self._closed: dict[str, Committing] = {}  # copies that workers may open
+        self.in_parts: dict[str, Committing] = {}  # copies that tasks write parts with
         try:
             for op in graph.sinks:
                 kind = graph[op.inputs[0].operator].type
                 if isinstance(op.kind, ToSpark):
                     self._sinks[op.name] = FrameSink(op, kind, make_frame)
                 elif isinstance(op.kind, EpochSink):
+                    if is_in_parts(op):
+                        self.in_parts[op.name] = copy_for_tasks(op)
                     if (sink := find_sink_of_workers(op)) is not None:
                         self._closed[op.name] = copy.copy(sink)
                     known = possible.get(op.name, NONE_YET)
@@ -691,6 +698,11 @@ class Deliveries:
             self._on_error(failure_of(op, item, name_item(epoch, op.name), error))
 
         return self._sinks[op.name].write(epoch, items, refuse) if items else 0
+
+    def find_parted(self, sink: str) -> ConnectorSink | None:
+        """Return a sink that is written in parts, unless a worker commits them."""
+        found = self._sinks.get(sink) if sink in self.in_parts else None
+        return found if isinstance(found, ConnectorSink) else None
 
     @property
     def last_epochs(self) -> dict[str, tuple[int]]:
@@ -726,6 +738,19 @@ def find_sink_of_workers(op: Op) -> Committing | None:
     return sink if getattr(sink, "in_workers", False) and travels(sink) else None
 
 
+def copy_for_tasks(op: Op) -> Committing:
+    """Return a copy of a sink that tasks write in parts; refuse one that cannot travel."""
+    assert isinstance(op.kind, WriteSink)  # noqa: S101
+    if not travels(op.kind.sink):
+        msg = (
+            f"sink {op.name!r} ({op.site}) must be picklable, because tasks call its "
+            f"write_part; {type(op.kind.sink).__name__} is not; open files and "
+            f"connections in write_part and in open, not before"
+        )
+        raise EngineError(msg)
+    return copy.copy(op.kind.sink)  # type: ignore[return-value]
+
+
 class FrameSink(External):
     """Calls a user's function with a DataFrame per epoch."""
 
@@ -755,6 +780,7 @@ class FrameSink(External):
         if made is not None:
             return made
         names, types = columns_of(self._type), arrow_types(self._type)
+        likely = likely_types(self._type)
         fitting = []
         for item in items:
             try:
@@ -762,7 +788,7 @@ class FrameSink(External):
                 fitting.append(item)
             except OutputError as error:
                 refuse(item, error)
-        return table_of(fitting, names, types)
+        return plain_table(fill_table(table_of(fitting, names, types), likely))
 
 
 def _open_output(
@@ -854,14 +880,13 @@ class EpochOutputs:
             if isinstance(file, StagedOutput):
                 file.check(part_counts.get(name, 0), seal, first)
 
-    def count(self, reports: Iterable[Report]) -> None:
-        """Count the items that tasks have written."""
-        for report in having(reports, "written"):
-            for sink, count in report.written.items():
-                self.delivered[sink] += count
-                file = self._files.get(sink)
-                if isinstance(file, RolledOutput):
-                    file.pending.items += count
+    def count(self, written: Iterable[WrittenPart]) -> None:
+        """Count the items that tasks have written to files."""
+        for part in written:
+            self.delivered[part.sink] += part.items
+            file = self._files[part.sink]
+            if isinstance(file, RolledOutput):
+                file.pending.items += part.items
 
     def deliver(self, epoch: int, sunk: Mapping[str, list[Any]]) -> None:
         """Deliver an epoch's items to driver sinks.
@@ -889,6 +914,17 @@ class EpochOutputs:
         """Tell whether an external sink has an epoch already."""
         return self._outside.has(self._graph[sink], epoch)
 
+    def commit_parts(self, epoch: int, sink: str, parts: Sequence[WrittenPart]) -> bool:
+        """Have a sink commit the parts of an epoch; False: this is not done here."""
+        opened = self._outside.find_parted(sink)
+        if opened is None:
+            return False
+        reach("delivering", epoch)
+        opened.commit_parts(epoch, list_described(parts))
+        self.delivered[sink] += sum(one.items for one in parts)
+        reach("sent", epoch)
+        return True
+
     def deliver_again(self, epoch: int, sink: str, items: Sequence[Any]) -> None:
         """Deliver the items of an epoch that no worker has delivered."""
         self.delivered[sink] += self._outside.deliver(self._graph[sink], epoch, items)
@@ -901,10 +937,16 @@ class EpochOutputs:
         for failure in failures:
             self._on_error(failure)
 
-    def hand_over(self, directory: str) -> ExternalSinks | None:
-        """Let workers write external sinks, if any; items wait in `directory`."""
-        sinks = self._outside.hand_over()
-        return ExternalSinks(self.job, directory, sinks) if sinks else None
+    def hand_over(self, directory: str | None) -> ExternalSinks | None:
+        """Let workers write external sinks, if any; items wait in `directory`.
+
+        Without one, the driver writes all but those in parts.
+        """
+        sinks = {} if directory is None else self._outside.hand_over()
+        in_parts = self._outside.in_parts
+        if not sinks and not in_parts:
+            return None
+        return ExternalSinks(self.job, directory or "", sinks, in_parts)
 
     def _call(self, op: Op, kind: ForEach, items: list[Any]) -> None:
         for item in items:

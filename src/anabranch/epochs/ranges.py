@@ -32,9 +32,9 @@ import pyarrow.types as pat
 from anabranch.connectors.files.arrow_items import values_of
 from anabranch.epochs.checkpoint.record import IncompleteGroup
 from anabranch.epochs.layout import Unit
-from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.shuffle import ends_of
 from anabranch.epochs.task import EpochTask
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.epochs.wire import Parcel, WireBatch, encode, end_to_end
 from anabranch.graph.graph import Graph
 from anabranch.operators.clock import Advance

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from anabranch.connectors.files.arrow_items import encode_values, values_of
 from anabranch.epochs.layout import EpochLayout, Unit
-from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.states import bucket_of
 from anabranch.epochs.task import ROW_ARROW, EpochTask, KeyCounts, TaskStage, replica_of
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.epochs.wire import Numbers, Parcel, WireBatch, blob_of, pack
 from anabranch.operators.clock import is_sign
 from anabranch.operators.getters import key_getter

@@ -10,7 +10,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -23,16 +23,16 @@ from anabranch.epochs.checkpoint.record import (
     FEWEST_BUCKETS,
     IncompleteGroup,
     Log,
-    PartSum,
     Snapshot,
     load_snapshot,
 )
 from anabranch.epochs.checkpoint.seal import NO_KEY, Seal
 from anabranch.epochs.intake.intake import Piece, Reached, Surveyed
 from anabranch.epochs.layout import EpochLayout, Unit
-from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.buckets import EMPTY, Ranges, Stamp, VersionsOf
 from anabranch.epochs.state.restore import local_directory
+from anabranch.epochs.transport.module_contents import ModuleContents, Variable
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.graph.graph import Edge
 from anabranch.metrics.load import ThreadSamples
 from anabranch.operators.clock import IdlePorts
@@ -49,12 +49,13 @@ from anabranch.runtime.verify.verifier import Refutation, Verdicts, Verify
 class ExternalSinks:
     """The external sinks that workers write, and where their items wait for it.
 
-    `job` identifies all runs of the job.
+    `job` identifies all runs of the job. Those `in_parts` are written by all tasks.
     """
 
     job: str
     directory: str
     sinks: Mapping[str, Committing]
+    in_parts: Mapping[str, Committing]
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class Spec:
     item_timeout_s: float | None = None
     external: ExternalSinks | None = None
     type_numbers: tuple[int, ...] | None = None  # that the checkpoint has given
+    contents: ModuleContents = field(default_factory=ModuleContents)
+    wanted: tuple[Variable, ...] = ()  # whose values workers do not have
 
     @property
     def states(self) -> Path:
@@ -93,6 +96,11 @@ class WorkerJob:
     pickler: Pickler
     marked: frozenset[str]  # operators whose outputs may carry punctuations
     rehearse: Rehearse | None = None  # repeats some items of a batch
+
+    @cached_property
+    def differing(self) -> tuple[Variable, ...]:
+        """The variables of the user's modules that are not as in the driver."""
+        return self.spec.contents.find_differences()
 
 
 ROW_ARROW = pa.schema(
@@ -168,7 +176,7 @@ class TaskStage:
     `channels` is the number of replicas of each unit; it is one if the stage has
     several levels. `part` is the number of a worker of the task, where units are cut.
     The states of a keyed unit have `buckets` buckets; `tables` assign them to replicas,
-    unless they are dealt evenly. Keys sent to a unit in `watched` are counted.
+    unless they are distributed evenly. Keys sent to a unit in `watched` are counted.
     """
 
     levels: range
@@ -362,13 +370,20 @@ class InjectOutputs:
     begun: Mapping[str, IncompleteGroup] = field(default_factory=dict)
 
 
-class ItemFile(NamedTuple):
-    """A task's items for an external sink, in a file until they are delivered."""
+class WrittenPart(NamedTuple):
+    """What a task has written for a sink: the number of items, and where they are.
+
+    Items for an external sink are in a file until they are delivered. A part of a file
+    sink is one of its files. Other parts are in the sink itself, which `described` them
+    in JSON.
+    """
 
     sink: str
     file: str
     items: int
-    digest: str
+    digest: str = ""
+    described: str | None = None
+    size: int = 0  # of a part of a file sink, in bytes
 
 
 @dataclass(frozen=True)
@@ -382,7 +397,7 @@ class DeliverItems:
 
     stamp: Stamp
     unit: int
-    files: Mapping[str, tuple[ItemFile, ...]]  # by sink
+    files: Mapping[str, tuple[WrittenPart, ...]]  # by sink
     before: Mapping[str, int] = field(default_factory=dict)
     done: tuple[str, ...] = ()
     again: bool = False
@@ -443,14 +458,13 @@ class Report:
     """A task's report to the driver when it is done.
 
     Of several attempts of a task the report of one arrives. What it names counts: the
-    version `stamp` of the buckets that have `changed`, `parts`, `logs`, `snapshots` and
-    `item_files`.
+    version `stamp` of the buckets that have `changed`, `written`, `logs` and `snapshots`.
     """
 
     unit: int
     channel: int
     read: Mapping[str, int] = field(default_factory=dict)
-    written: Mapping[str, int] = field(default_factory=dict)
+    written: tuple[WrittenPart, ...] = ()
     failures: tuple[Failure, ...] = ()
     finished: Mapping[str, Sequence[tuple[bytes, list[Any]]]] = field(
         default_factory=dict
@@ -460,9 +474,8 @@ class Report:
     cause: BaseException | None = None  # of `error`: it is not pickled with it
     refuted: tuple[Refutation, ...] = ()
     rehearsed: tuple[Sample, ...] = ()  # for the driver to repeat
+    differing: tuple[Variable, ...] = ()  # variables of modules, not as in the driver
     seconds: float = 0.0
-    parts: Mapping[str, str] = field(default_factory=dict)  # sink -> file
-    sums: tuple[PartSum, ...] = ()  # of these, with a checkpoint
     changed: Ranges = ()
     stamp: Stamp = EMPTY
     logs: tuple[Log, ...] = ()
@@ -482,7 +495,6 @@ class Report:
     surveyed: Mapping[str, Sequence[Surveyed]] = field(default_factory=dict)
     sent: Mapping[int, KeyCounts] = field(default_factory=dict)  # to keyed units
     shared: Mapping[str, Any] = field(default_factory=dict)  # by operator
-    item_files: tuple[ItemFile, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out default values: the driver gets thousands of these."""
@@ -508,28 +520,24 @@ def having(reports: Iterable[Report], name: str) -> Iterator[Report]:
     return filter(attrgetter(name), reports)
 
 
-_PLAIN_HEAD = b"\0"  # no pickle begins with it
+_PICKLE_HEAD = 0x80  # `pickle.PROTO`; no plain data begin with it
 _PLAIN = (  # those made of numbers and names
     *("unit", "channel", "seconds", "changed", "stamp", "logs", "opened", "restored"),
-    *("read", "written", "parts", "snapshots", "sums", "item_files", "sent", "taken"),
+    *("read", "written", "snapshots", "sent", "taken"),
 )
 _TO_PLAIN: Mapping[str, Callable[[Any], Any]] = {
     "read": dict,
-    "written": dict,
-    "parts": dict,
+    "written": lambda parts: [tuple(one) for one in parts],
     "stamp": tuple,
     "logs": lambda logs: [tuple(one) for one in logs],
     "snapshots": lambda some: [(*one[:6], tuple(one[6]), *one[7:]) for one in some],
-    "sums": lambda sums: [tuple(one) for one in sums],
-    "item_files": lambda files: [tuple(one) for one in files],
     "sent": lambda sent: {unit: one.counts.tobytes() for unit, one in sent.items()},
 }
 _FROM_PLAIN: Sequence[tuple[str, Callable[[Any], Any]]] = (
-    ("stamp", Stamp._make),
-    ("logs", lambda logs: tuple(map(Log._make, logs))),
+    ("stamp", partial(tuple.__new__, Stamp)),  # faster than `_make`
+    ("logs", lambda logs: tuple([_as_log(one) for one in logs])),
     ("snapshots", lambda some: tuple(map(load_snapshot, some))),
-    ("sums", lambda sums: tuple(map(PartSum._make, sums))),
-    ("item_files", lambda files: tuple(map(ItemFile._make, files))),
+    ("written", lambda parts: tuple(map(WrittenPart._make, parts))),
     ("sent", lambda sent: {unit: _load_counts(one) for unit, one in sent.items()}),
 )
 
@@ -541,6 +549,9 @@ def _find_fields(
     """Return the fields of a report by a bit for each, and those to convert."""
     names = [name for number, name in enumerate(_PLAIN) if named >> number & 1]
     return names, [(name, load) for name, load in _FROM_PLAIN if name in names]
+
+
+_as_log: Callable[[Any], Log] = partial(tuple.__new__, Log)
 
 
 def _as_is(value: Any) -> Any:
@@ -602,7 +613,7 @@ def dump_report(report: Report, pickler: Pickler) -> bytes:
         return pickler.dumps(report)
     values = [_TO_PLAIN.get(_PLAIN[n], _as_is)(state[_PLAIN[n]]) for n in named]
     try:
-        return _PLAIN_HEAD + marshal.dumps((*values, sum(1 << n for n in named)))
+        return marshal.dumps((*values, sum(1 << n for n in named)))
     except ValueError:  # a number of NumPy, for example
         return pickler.dumps(report)
 
@@ -614,11 +625,11 @@ def load_report(data: bytes | memoryview, pickler: Pickler) -> Report:
     >>> load_report(dump_report(report, pickler=None), pickler=None) == report
     True
     """
-    if data[:1] != _PLAIN_HEAD:
+    if data[0] == _PICKLE_HEAD:
         found: Report = pickler.loads(data)
         return found
     # From our own task, which runs the same Python, as the engine demands.
-    values = marshal.loads(memoryview(data)[1:])  # noqa: S302
+    values = marshal.loads(data)  # noqa: S302
     names, loads = _find_fields(values[-1])
     state = dict(zip(names, values, strict=False))
     for name, load in loads:

@@ -31,11 +31,10 @@ from typing import Any, Self, TypeVar
 import lmdb
 import pyarrow as pa
 
-from anabranch.connectors.base import RawSource
+from anabranch.connectors.partitions import has_offsets
 from anabranch.epochs.faults import reach
 from anabranch.epochs.item_files import Deliverer
 from anabranch.epochs.layout import CutPart, EpochLayout, Unit
-from anabranch.epochs.pickle import Originals, PickledNames, Pickler
 from anabranch.epochs.shuffle import TaskRows
 from anabranch.epochs.task import (
     ALONG,
@@ -50,8 +49,10 @@ from anabranch.epochs.task import (
     Share,
     Spec,
     WorkerJob,
+    WrittenPart,
     dump_report,
 )
+from anabranch.epochs.transport.pickle import Originals, PickledNames, Pickler
 from anabranch.epochs.unit.egress import Exits
 from anabranch.epochs.unit.progress import PROGRESS
 from anabranch.epochs.unit.runner import Chunk, PartDone, UnitRunner
@@ -220,8 +221,9 @@ class Runner:
         """Close connections that may be opened again; brokers go on sending to them."""
         for op in self.spec.layout.graph.sources:
             source = op.kind.source if isinstance(op.kind, ReadSource) else None
-            if isinstance(source, RawSource):
-                source.close()
+            if source is not None and has_offsets(source):
+                with contextlib.suppress(Exception):  # the driver reports it
+                    source.close()
 
     def _deliver(self, work: DeliverItems, place: Place) -> Report:
         """Deliver the items of an epoch to the sink of this replica, if it has one."""
@@ -233,7 +235,7 @@ class Runner:
             done = self._deliverer.deliver(sink, work)
         except _REPORTED as error:
             return self._tell_failed(place, error)
-        written = {sink: done.accepted}
+        written = (WrittenPart(sink, "", done.accepted),)
         return Report(unit.number, channel, {}, written, done.failures)
 
     def rest(self) -> None:

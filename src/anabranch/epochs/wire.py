@@ -28,7 +28,7 @@ from anabranch.connectors.files.arrow_items import (
     to_table,
     without_codes,
 )
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.operators.clock import is_sign
 from anabranch.runtime.columns.placed import arrow_column, column_of, sort_positions
 

@@ -1,4 +1,4 @@
-"""The names that a function uses: globals, and attributes of objects."""
+"""The names that a function uses: globals, attributes of objects, and modules."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _BY_TEXT = frozenset({"__dict__", "__getattribute__", "__setattr__"})
 
 class CodeNames(NamedTuple):
     """The names in a piece of code; if some are `computed`, it may use any
-    attribute.
+    attribute. `modules` are those that it imports as it runs.
     """
 
     globals: frozenset[str]
     attributes: frozenset[str]
     computed: bool
+    modules: frozenset[str] = frozenset()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -31,12 +32,14 @@ def names_of(code: CodeType) -> CodeNames:
     """Return the names that a piece of code and its nested functions use.
 
     >>> def area(shape): return SCALE * shape.width
-    >>> names_of(area.__code__)
-    CodeNames(globals=frozenset({'SCALE'}), attributes=frozenset({'width'}), computed=False)
+    >>> names_of(area.__code__)[:3]
+    (frozenset({'SCALE'}), frozenset({'width'}), False)
     """
     names: set[str] = set()
     attributes: set[str] = set()
+    modules: set[str] = set()
     waiting = [code]
+    module = ""
     while waiting:
         one = waiting.pop()
         waiting += [each for each in one.co_consts if isinstance(each, CodeType)]
@@ -45,5 +48,12 @@ def names_of(code: CodeType) -> CodeNames:
                 names.add(instruction.argval)
             elif instruction.opname in _ATTRIBUTES:
                 attributes.add(instruction.argval)
+            elif instruction.opname == "IMPORT_NAME":
+                module = instruction.argval
+                modules.add(module)
+            elif instruction.opname == "IMPORT_FROM":  # of a package, perhaps a module
+                modules.add(f"{module}.{instruction.argval}")
     computed = not (_COMPUTING.isdisjoint(names) and _BY_TEXT.isdisjoint(attributes))
-    return CodeNames(frozenset(names), frozenset(attributes), computed)
+    return CodeNames(
+        frozenset(names), frozenset(attributes), computed, frozenset(modules)
+    )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 State = Literal["stateless", "keyed", "global"]
 Trait = Literal["state", "rate", "forwards", "punctuation", "order"]
-Cause = Literal["unseen", "kind", "writes", "input", "world", "shared"]
+Cause = Literal["unseen", "kind", "writes", "input", "world", "shared", "identity"]
 
 
 class Evidence(NamedTuple):
@@ -34,7 +34,7 @@ class Evidence(NamedTuple):
     others are proved. `kind`: operators of this kind are like that. `writes`: the code
     changes something that outlives the call. `input`: it changes the input item.
     `world`: it depends on, or affects, the outside world. `shared`: it reads what the
-    code of an operator changes.
+    code of an operator changes. `identity`: it tells objects apart that a copy would not.
     """
 
     trait: Trait

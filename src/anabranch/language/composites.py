@@ -12,7 +12,7 @@ from anabranch.graph.types import find_made_type
 from anabranch.language.drafts import Draft
 from anabranch.language.stream import Stream, gather, name_of, names_of, stream_of
 from anabranch.operators.blocks import Collect, Deal, Duplicate, RoundRobin
-from anabranch.operators.stateless import Barrier, Merge, Union
+from anabranch.operators.fan_in import Barrier, Merge, Union
 
 Composite: TypeAlias = Callable[[Stream], Stream]
 

@@ -20,8 +20,8 @@ from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import Kind
 from anabranch.graph.site import Site
 from anabranch.operators.clock import Duration, EventTime, Timing, has_idle
+from anabranch.operators.fan_in import Union
 from anabranch.operators.sinks import ToList
-from anabranch.operators.stateless import Union
 from anabranch.operators.windows import Aggregate
 
 
@@ -88,6 +88,12 @@ class Draft:
                 f"got {self.type!r}"
             )
             raise ArgumentError(msg)
+        if self.name is not None and not _is_name(self.name):
+            msg = (
+                f"{self.site}: name of {self.kind.label} must be a text of one line; "
+                f"got {self.name!r}"
+            )
+            raise ArgumentError(msg)
 
     def __repr__(self) -> str:
         return f"<Draft {self.title}, {self.chain}>"
@@ -140,6 +146,10 @@ class Result:
             msg = f"only a to_list sink has items; this is {self.draft.kind.label}"
             raise AttributeError(msg)  # noqa: TRY004 - as for any object without it
         return self.draft.kind.items
+
+
+def _is_name(given: object) -> bool:
+    return isinstance(given, str) and given.isprintable() and given.strip() != ""
 
 
 def build_graph(sinks: Sequence[Result]) -> Graph:

@@ -15,8 +15,6 @@ from anabranch.graph.site import call_site
 from anabranch.language.stream import (
     Stream,
     catalog_options,
-    refuse_avro_options,
-    schema_text,
     source,
 )
 from anabranch.language.stream import source as start_stream
@@ -65,6 +63,12 @@ def from_iterable(
     >>> ab.testing.outputs(ab.from_iterable([1, 2]))
     [1, 2]
     """
+    if isinstance(items, Stream):
+        msg = (
+            f"{call_site()}: from_iterable must be given a collection; got {items!r}, "
+            f"which is a stream already; use it as it is"
+        )
+        raise ArgumentError(msg)
     return source(FromIterable(items), type, name)
 
 
@@ -260,16 +264,8 @@ def kafka(
     """
     made = load_connector("kafka").KafkaSource(
         servers,
-        topic if isinstance(topic, str) else tuple(topic),
-        type,
-        _value_format(format, type, schema, registry),
-        delimiter,
-        _refuse_start(start),
-        follow,
-        patience_s,
-        tuple(sorted((options or {}).items())),
-        schema_text(schema),
-        registry,
+        *(topic, type, format, delimiter, start, follow, patience_s),
+        *(options, schema, registry),
     )
     return source(ReadSource(made), type, name)
 
@@ -399,32 +395,6 @@ def from_spark(
 def _format(given: RowFormat | None, kind: Any) -> RowFormat:
     """Return the default row format."""
     return given or ("text" if kind is str else "jsonl")
-
-
-def _value_format(
-    given: ValueFormat | None, kind: Any, schema: Any, registry: str | None
-) -> ValueFormat:
-    """Return the format of values; refuse a type that Avro cannot represent."""
-    if given != "avro":
-        refuse_avro_options(given, schema, registry)
-        return _format(given, kind)
-    if schema is None and registry is None:
-        load_connector("avro").schema_of(kind)
-    return "avro"
-
-
-def _refuse_start(start: Any) -> Any:
-    """Refuse a time without a zone, which differs between machines."""
-    if isinstance(start, datetime) and start.tzinfo is None:
-        msg = (
-            f"start must be a time with a zone; got {start!r}; say "
-            f"start.replace(tzinfo=datetime.UTC), or which zone it is"
-        )
-        raise ArgumentError(msg)
-    if not isinstance(start, datetime) and start not in ("earliest", "latest"):
-        msg = f"start must be 'earliest', 'latest' or a datetime; got {start!r}"
-        raise ArgumentError(msg)
-    return start
 
 
 def _row_type(schema: Any) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import keyword
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.connectors.base import load_connector
 from anabranch.errors import ArgumentError
@@ -21,6 +20,7 @@ from anabranch.graph.types import (
     find_return_element_type,
     find_return_pair_type,
     find_return_type,
+    there_is,
     type_name,
 )
 from anabranch.language.drafts import Draft, Result, build_graph
@@ -37,6 +37,7 @@ from anabranch.operators.clock import (
     is_positive,
 )
 from anabranch.operators.custom import Apply, Operator, Scan
+from anabranch.operators.fan_in import Union
 from anabranch.operators.getters import KeyFunction
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join, Lookup, read_table
@@ -49,15 +50,8 @@ from anabranch.operators.sinks import (
     WriteFiles,
     WriteSink,
 )
-from anabranch.operators.sources import Given, KafkaMessage, RowFormat, ValueFormat
-from anabranch.operators.stateless import (
-    Filter,
-    FlatMap,
-    Map,
-    Punctuate,
-    Split,
-    Union,
-)
+from anabranch.operators.sources import Given, RowFormat, ValueFormat
+from anabranch.operators.stateless import Filter, FlatMap, Map, Punctuate, Split
 from anabranch.operators.windows import Aggregate, Column, Late, Window
 
 _ABSENT = object()  # no default was given
@@ -244,14 +238,8 @@ class Endings:
         >>> ab.from_iterable([1]).to_kafka("localhost:9092", "numbers").draft.kind.label
         'to_kafka'
         """
-        given = tuple(sorted((options or {}).items()))
-        if format != "avro":
-            refuse_avro_options(format, schema, registry)
-        elif schema is None and self.draft.type is not KafkaMessage:
-            load_connector("avro").schema_of(self.draft.type)
-        text = schema_text(schema)
         made = load_connector("kafka").KafkaSink(
-            *(servers, topic, format, key, patience_s, given, text, registry),
+            *(servers, topic, format, key, patience_s, options, schema, registry),
             at_least_once,
         )
         return self._sink(WriteSink(made), name)
@@ -384,6 +372,21 @@ class Stream(Endings):
         of = "" if self.type is None else f" of {type_name(self.type)}"
         by = f" by {', '.join(self.key)}" if self.key else ""
         return f"<Stream {self.draft.title}{of}{by}, {self.draft.chain}>"
+
+    if not TYPE_CHECKING:  # a type checker is to find these mistakes itself
+
+        def __getattr__(self, name: str) -> Any:
+            public = (each for each in dir(Stream) if not each.startswith("_"))
+            methods = [one for one in public if callable(getattr(Stream, one))]
+            msg = f"a stream has no {name!r}; {there_is(name, methods, 'method')}"
+            raise AttributeError(msg)
+
+        def __getitem__(self, _: Any) -> Any:  # `for` and `list` come here too
+            msg = (
+                f"a stream must be run to have items; {self!r} only describes them; look "
+                f"at them by ab.testing.outputs(stream), or run stream.to_list()"
+            )
+            raise ArgumentError(msg)
 
     def _then(self, kind: Kind, type: Any, name: str | None) -> Stream:
         draft = Draft(
@@ -1021,25 +1024,6 @@ def stream_of(given: Any, what: str) -> Stream:
     advice = "; give the stream before its sink" if isinstance(given, Result) else ""
     msg = f"{what} must be a stream; got {reprlib.repr(given)}{advice}"
     raise ArgumentError(msg)
-
-
-def refuse_avro_options(format: str | None, schema: Any, registry: Any) -> None:  # noqa: A002
-    """Refuse options that only Avro has."""
-    if schema is not None or registry is not None:
-        msg = (
-            f'schema and registry are for format="avro"; got format={format!r}; say '
-            f"that, or leave them out"
-        )
-        raise ArgumentError(msg)
-
-
-def schema_text(schema: str | Mapping[str, Any] | None) -> str | None:
-    """Return an Avro schema as text.
-
-    >>> schema_text({"type": "long"})
-    '{"type": "long"}'
-    """
-    return schema if schema is None or isinstance(schema, str) else json.dumps(schema)
 
 
 def catalog_options(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from anabranch.errors import Fault, GraphError
 from anabranch.graph.graph import Graph
-from anabranch.language.checks.files import columns, locations, paths, sources
+from anabranch.language.checks.files import locations, outputs, paths, sources
 from anabranch.language.checks.functions import functions, keys
 from anabranch.language.checks.rates import balances, rates, rounds, strays
 from anabranch.language.checks.structure import (
@@ -54,7 +54,7 @@ def validate(graph: Graph) -> None:
 
 def faults_of(graph: Graph) -> tuple[Fault, ...]:
     """Return everything that is wrong with a program, in line order."""
-    return _faults(graph, (sinks, locations, paths, columns, strays, *_CHECKS))
+    return _faults(graph, (sinks, locations, paths, outputs, strays, *_CHECKS))
 
 
 def _faults(graph: Graph, checks: tuple[Check, ...]) -> tuple[Fault, ...]:

@@ -13,6 +13,7 @@ Sample: TypeAlias = Mapping[str, Any]
 LATELY = 5  # samples that describe the present
 BUSY = 0.8  # of the time: above this it is saturated; the rest is noise
 IDLE = 0.5  # of the time: an element that works less waits for items
+SKEWED = 1.5  # times the mean work: a replica with more stands out
 OVERHEAD = 0.4  # of an epoch's time: above this a phase is the limit
 
 
@@ -41,18 +42,18 @@ def find_limit(
     phase = _find_costly_phase(finished)
     if phase is not None:
         return phase
-    busy = mean_busy(seen)
-    element = max(busy, key=lambda name: busy[name], default=None)
+    busiest = _find_busiest_replicas(seen)
+    element = max(busiest, key=lambda name: busiest[name], default=None)
     if element is None:
         return None
-    if busy[element] < IDLE and seen[-1].get("backlog") == 0:
+    if busiest[element] < IDLE and seen[-1].get("backlog") == 0:
         what = "The input" if status != "running" else "Waiting for input"
         why = (
-            f"the busiest thread, that of {element}, works {busy[element]:.0%} of the "
-            f"time, and no items wait"
+            f"the busiest thread, that of {element}, works {busiest[element]:.0%} of "
+            f"the time, and no items wait"
         )
         return {"what": what, "why": why}
-    return _describe_element(program, seen[-1], element, busy[element])
+    return _describe_element(program, seen[-1], element, mean_busy(seen)[element])
 
 
 def _describe_start(
@@ -97,6 +98,24 @@ def mean_busy(samples: Sequence[Sample]) -> dict[str, float]:
     return {name: sum(shares) / len(shares) for name, shares in found.items()}
 
 
+def _find_busiest_replicas(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return the share of the time that the busiest replica of each element worked.
+
+    Under skew the mean hides it: with two keys, twelve of fourteen replicas are idle.
+
+    >>> load = {"a": {"element": "a", "replicas": 14, "busy": 0.14, "skew": 7.0}}
+    >>> round(_find_busiest_replicas([{"load": load}])["a"], 2)
+    0.98
+    """
+    found: dict[str, list[float]] = {}
+    for sample in samples:
+        for load in sample.get("load", {}).values():
+            if "busy" in load:
+                share = min(1.0, load["busy"] * load["skew"])
+                found.setdefault(load["element"], []).append(share)
+    return {name: sum(shares) / len(shares) for name, shares in found.items()}
+
+
 def _describe_element(
     program: Mapping[str, Any], sample: Sample, element: str, busy: float
 ) -> dict[str, str]:
@@ -108,15 +127,15 @@ def _describe_element(
     shares = {name: sample.get("shares", {}).get(name, 0.0) for name in load}
     most, whole = max(shares, key=lambda name: shares[name]), sum(shares.values())
     if len(load) > 1 and whole and shares[most] > IDLE * whole:
-        return _describe_fused(program, most, shares[most] / whole, busy)
+        hot = _find_hot_keys(program, sample, list(load))
+        return _describe_fused(program, one, most, shares[most] / whole, busy, hot=hot)
     names = _join(list(load))
     replicas = one["replicas"]
     who = f"its {replicas} replicas work" if replicas > 1 else "it works"
     reasons = [f"{who} {busy:.0%} of the time"]
     if one.get("waiting"):
         reasons.append(f"{one['waiting']:,} items wait before it")
-    if one["skew"] > 1.5:  # noqa: PLR2004
-        reasons.append(f"its busiest replica has {one['skew']:.1f} times the mean work")
+    reasons += _describe_skew(one, _find_hot_keys(program, sample, list(load)))
     sequential = _find_sequential(program)
     for name in load:
         if replicas == 1 and name in sequential:
@@ -138,24 +157,67 @@ def _find_sequential(program: Mapping[str, Any]) -> dict[str, str]:
     return {entry["operator"]: entry["why"] for entry in found}
 
 
+def _find_hot_keys(
+    program: Mapping[str, Any], sample: Sample, operators: Sequence[str]
+) -> Sequence[str]:
+    """Return the hot keys of the region of some operators, as they are shown."""
+    regions = {
+        one.get("region")
+        for one in program.get("operator_list", ())
+        if one["name"] in operators
+    }
+    hot = sample.get("hot_keys", {})
+    return [key for region in regions & set(hot) for key in hot[region]]
+
+
+def _describe_skew(load: Mapping[str, Any], hot: Sequence[str]) -> list[str]:
+    """Return what the busiest replica does, if it stands out, and the hot keys.
+
+    >>> _describe_skew({"skew": 7.0, "busy": 0.13}, ["'B'"])
+    ['its busiest replica has 7.0 times the mean work, 91% of the time', "hot key 'B'"]
+    """
+    if load["skew"] <= SKEWED:
+        return []
+    work = f"its busiest replica has {load['skew']:.1f} times the mean work"
+    if "busy" in load:
+        work += f", {min(1.0, load['busy'] * load['skew']):.0%} of the time"
+    return [
+        work,
+        *([f"hot {'keys' if hot[1:] else 'key'} {_join(hot)}"] if hot else []),
+    ]
+
+
 def _describe_fused(
-    program: Mapping[str, Any], operator: str, share: float, busy: float
+    program: Mapping[str, Any],
+    load: Mapping[str, Any],
+    operator: str,
+    share: float,
+    busy: float,
+    *,
+    hot: Sequence[str] = (),
 ) -> dict[str, str]:
     """Say which of the operators of an element takes most of its time.
 
     >>> program = {"sequential": [{"operator": "best", "why": "assigns a global"}]}
-    >>> _describe_fused(program, "best", 0.9, 0.97)["why"]
+    >>> _describe_fused(program, {"replicas": 1, "skew": 1.0}, "best", 0.9, 0.97)["why"]
     "it takes 90% of its thread's time, and the thread is busy 97% of the time; it runs \
 on one thread because it assigns a global"
     """
-    why = (
-        f"it takes {share:.0%} of its thread's time, and the thread is busy {busy:.0%} "
-        f"of the time"
+    several = load["replicas"] > 1
+    whose = (
+        f"the time of its {load['replicas']} replicas"
+        if several
+        else "its thread's time"
     )
-    reason = _find_sequential(program).get(operator)
-    if reason is not None:
-        why += f"; it runs on one thread because it {reason}"
-    return {"what": f"{operator} is the bottleneck", "why": why}
+    who = "they are" if several else "the thread is"
+    reasons = [
+        f"it takes {share:.0%} of {whose}, and {who} busy {busy:.0%} of the time"
+    ]
+    reasons += _describe_skew(load, hot)
+    why = _find_sequential(program).get(operator)
+    if why is not None:
+        reasons.append(f"it runs on one thread because it {why}")
+    return {"what": f"{operator} is the bottleneck", "why": "; ".join(reasons)}
 
 
 def _join(names: Sequence[str]) -> str:

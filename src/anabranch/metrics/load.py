@@ -387,8 +387,8 @@ class Observed:
     `arrivals` are arrivals per second at the sources, in equal parts of the step;
     `backlog` is how many have arrived and wait. A `closed` program has sources that are
     read as fast as it can: then arrivals are its throughput. A step that was `alarmed`
-    ended early, because too many waited; its arrivals are those of all of it and of its
-    end. `pipeline` is the model of the program in this step.
+    ended early, because the backlog was too large; its arrivals are those of the whole
+    step and of its end. `pipeline` is the model of the program in this step.
     """
 
     seconds: float

@@ -287,7 +287,7 @@ class Pipeline:
         return {operator: use / total for operator, use in work.items()}
 
     def find_limit(self) -> InputLoad | None:
-        """Return the limiting input: the one with most work in the busiest thread."""
+        """Return the limiting input: the one that causes most of the work of the busiest thread."""
         busiest = max(
             self.threads, key=lambda load: hottest_use(self, load), default=None
         )

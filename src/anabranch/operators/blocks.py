@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -154,3 +155,51 @@ class DealKernel(Kernel):
             state[1] = self.weights[state[0]]
         state[1] -= 1
         return ((state[0], item),)
+
+
+class CollectKernel(Kernel):
+    """Keeps as state [queues, current branch, items left in its turn]."""
+
+    stateful = True
+    finishes = True
+    forwards_punctuation = False
+
+    def __init__(self, kind: Collect) -> None:
+        self.weights = kind.weights
+
+    def open(self) -> State:
+        state = [[deque() for _ in self.weights], -1, 0]
+        self._next_turn(state)
+        return state
+
+    def process(self, state: State, item: Any, port: int) -> Outputs:
+        if self.weights[port] == 0:  # its turn never comes
+            return ()
+        state[0][port].append(item)
+        outputs: list[Any] = []
+        while state[0][state[1]]:
+            self._take(state, outputs)
+        return outputs
+
+    def finish(self, state: State) -> Outputs:
+        """Continue in turn, skipping the branches that have nothing left."""
+        outputs: list[Any] = []
+        while any(state[0]):
+            if state[0][state[1]]:
+                self._take(state, outputs)
+            else:
+                self._next_turn(state)
+        return outputs
+
+    def _take(self, state: State, outputs: list[Any]) -> None:
+        outputs.append(state[0][state[1]].popleft())
+        state[2] -= 1
+        if state[2] == 0:
+            self._next_turn(state)
+
+    def _next_turn(self, state: State) -> None:
+        while True:
+            state[1] = (state[1] + 1) % len(self.weights)
+            state[2] = self.weights[state[1]]
+            if state[2]:
+                return

@@ -21,9 +21,10 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from anabranch.errors import ArgumentError, LateItemError
 from anabranch.graph.graph import Graph, Op, ancestors
 from anabranch.graph.kind import Kind, Push, Traits, keep_one_state
+from anabranch.operators.fan_in import Union
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
-from anabranch.operators.stateless import WINDOW, Union
+from anabranch.operators.stateless import WINDOW
 
 Duration: TypeAlias = float | dt.timedelta  # a number is in the unit of the times
 Scale: TypeAlias = (

@@ -1,8 +1,8 @@
-"""Copies of outputs that their operator may go on changing.
+"""Copies outputs that their operator may still change.
 
-An item is what it was when it was given. If the analysis cannot show that an operator
-leaves alone what it gave (see `Traits.copied`), each output is copied as it is given,
-on every engine.
+An item keeps the value that it had when it was emitted. If the analysis cannot show
+that an operator leaves its outputs alone afterwards (see `Traits.copied`), each output
+is copied when it is emitted, on every engine.
 """
 
 from __future__ import annotations

@@ -1,14 +1,79 @@
-"""Kernels of the operators that join several streams in step."""
+"""Operators that join streams: by arrival, by an attribute, or item by item."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from anabranch.operators.blocks import Collect
+from anabranch.graph.graph import Op
+from anabranch.graph.kind import (
+    ANY,
+    AT_MOST_ONE,
+    ONE,
+    Kind,
+    Traits,
+    UserCode,
+    keep_by_key,
+    keep_nothing,
+    keep_one_state,
+)
 from anabranch.operators.getters import attribute_getter
 from anabranch.operators.kernel import Kernel, Outputs, State
-from anabranch.operators.stateless import Barrier, Merge
+
+
+@dataclass(frozen=True, eq=False)
+class Union(Kind):
+    """The items of all inputs in order of arrival."""
+
+    label: ClassVar[str] = "union"
+
+    def traits(self, op: Op) -> Traits:
+        return keep_nothing(op, ONE, forwards=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Merge(Kind):
+    """The items of all inputs by ascending `by`; the earlier input first on a tie.
+
+    With `on` the items of each key are merged by themselves.
+    """
+
+    by: str
+    on: tuple[str, ...] = ()
+    label: ClassVar[str] = "merge"
+    keyable: ClassVar[bool] = True
+
+    def traits(self, op: Op) -> Traits:
+        text = f"merge holds items back until those with a lower {self.by} have come"
+        if not op.keyed_by:
+            return keep_one_state(op, text, ANY, forwards=None)
+        forwards = frozenset(op.keyed_by)  # an item releases others of its key
+        return keep_by_key(op, f"{text},", ANY, forwards=forwards)
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier(Kind):
+    """One output per full set: `into(*items)`, one item of each input.
+
+    With `on` the items of a set have the same key.
+    """
+
+    into: Callable[..., Any] | None = None
+    on: tuple[str, ...] = ()
+    label: ClassVar[str] = "barrier"
+    keyable: ClassVar[bool] = True
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        return () if self.into is None else (UserCode("into", self.into),)
+
+    def traits(self, op: Op) -> Traits:
+        text = "barrier holds items back until every stream has one"
+        if not op.keyed_by:
+            return keep_one_state(op, text, AT_MOST_ONE)
+        return keep_by_key(op, f"{text},", AT_MOST_ONE)
 
 
 class MergeKernel(Kernel):
@@ -75,51 +140,3 @@ class BarrierKernel(Kernel):
             return ()
         items = tuple(queue.popleft() for queue in state)
         return (items if self.into is None else self.into(*items),)
-
-
-class CollectKernel(Kernel):
-    """Keeps as state [queues, current branch, items left in its turn]."""
-
-    stateful = True
-    finishes = True
-    forwards_punctuation = False
-
-    def __init__(self, kind: Collect) -> None:
-        self.weights = kind.weights
-
-    def open(self) -> State:
-        state = [[deque() for _ in self.weights], -1, 0]
-        self._next_turn(state)
-        return state
-
-    def process(self, state: State, item: Any, port: int) -> Outputs:
-        if self.weights[port] == 0:  # its turn never comes
-            return ()
-        state[0][port].append(item)
-        outputs: list[Any] = []
-        while state[0][state[1]]:
-            self._take(state, outputs)
-        return outputs
-
-    def finish(self, state: State) -> Outputs:
-        """Continue in turn, skipping the branches that have nothing left."""
-        outputs: list[Any] = []
-        while any(state[0]):
-            if state[0][state[1]]:
-                self._take(state, outputs)
-            else:
-                self._next_turn(state)
-        return outputs
-
-    def _take(self, state: State, outputs: list[Any]) -> None:
-        outputs.append(state[0][state[1]].popleft())
-        state[2] -= 1
-        if state[2] == 0:
-            self._next_turn(state)
-
-    def _next_turn(self, state: State) -> None:
-        while True:
-            state[1] = (state[1] + 1) % len(self.weights)
-            state[2] = self.weights[state[1]]
-            if state[2]:
-                return

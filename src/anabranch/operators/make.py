@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anabranch.graph.graph import Op
-from anabranch.operators.blocks import Block, BlockKernel, Collect, Deal, DealKernel
+from anabranch.operators.blocks import (
+    Block,
+    BlockKernel,
+    Collect,
+    CollectKernel,
+    Deal,
+    DealKernel,
+)
 from anabranch.operators.clock import EventTime, EventTimeKernel
 from anabranch.operators.custom import Apply, ApplyKernel, Scan, ScanKernel
-from anabranch.operators.fan_in import BarrierKernel, CollectKernel, MergeKernel
+from anabranch.operators.fan_in import Barrier, BarrierKernel, Merge, MergeKernel, Union
 from anabranch.operators.iterate import (
     Gather,
     GatherKernel,
@@ -21,20 +28,17 @@ from anabranch.operators.join import Join, JoinKernel, Lookup, LookupKernel
 from anabranch.operators.kernel import Kernel
 from anabranch.operators.lifted import Lifted, LiftedKernel
 from anabranch.operators.stateless import (
-    Barrier,
     Filter,
     FilterKernel,
     FlatMap,
     FlatMapKernel,
     Map,
     MapKernel,
-    Merge,
     PassKernel,
     Punctuate,
     PunctuateKernel,
     Split,
     SplitKernel,
-    Union,
 )
 from anabranch.operators.window_parts import MergedAggregate, MergedAggregateKernel
 from anabranch.operators.windows import Aggregate, AggregateKernel

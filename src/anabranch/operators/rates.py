@@ -15,7 +15,8 @@ from typing import NamedTuple
 from anabranch.graph.graph import Graph, Op, Output
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.custom import Scan
-from anabranch.operators.stateless import Barrier, Map, Punctuate
+from anabranch.operators.fan_in import Barrier
+from anabranch.operators.stateless import Map, Punctuate
 
 
 class FixedStream(NamedTuple):
@@ -180,7 +181,7 @@ def _find_pairs(op: Op, ways: Sequence[Sequence[_FixedWay]]) -> _FixedWay | None
 
 
 def find_pairing(graph: Graph, operators: Iterable[str]) -> str | None:
-    """Return an operator of a region that needs its streams dealt out alike, or None."""
+    """Return an operator of a region whose streams must be distributed alike, or None."""
     ops = (graph[name] for name in operators)
     pairing = (op for op in ops if isinstance(op.kind, Barrier | Collect))
     return next((op.name for op in pairing if not op.keyed_by), None)

@@ -56,6 +56,13 @@ def is_unordered(op: Op) -> bool:
     return isinstance(op.kind, SinkKind) and bool(getattr(op.kind, "unordered", False))
 
 
+def is_in_parts(op: Op) -> bool:
+    """Tell whether an operator is a sink that tasks write, each a part of an epoch."""
+    return isinstance(op.kind, WriteFiles) or (
+        isinstance(op.kind, WriteSink) and op.kind.in_parts
+    )
+
+
 Mode: TypeAlias = Literal["error", "overwrite", "append"]
 
 
@@ -108,6 +115,9 @@ class EpochSink(SinkKind):
         return None
 
     def traits(self, op: Op) -> Traits:
+        if is_in_parts(op):
+            anyhow = bool(self.unordered)
+            return keep_nothing(op, NONE, in_parallel=True, unordered=anyhow)
         order = "any order" if self.unordered else "order"
         text = f"{self.label} takes the items of an epoch in {order}, at one place"
         return keep_one_state(op, text, NONE, unordered=bool(self.unordered))
@@ -139,6 +149,39 @@ class Committing(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class SinkPart:
+    """The items that one task writes of an epoch, for `Sink.write_part`.
+
+    `name` has letters, digits and hyphens. Each attempt of a task has another one. By
+    these names, the parts of a job are in the order of its items. `job` and `type` are
+    the arguments of `Sink.open`.
+
+    >>> import anabranch as ab
+    >>> class Prices(ab.Sink):
+    ...     def write_part(self, part, items):
+    ...         for number, price in enumerate(items):
+    ...             if price < 0:
+    ...                 part.refuse(number, "a price is at least 0")
+    ...         return [price for price in items if price >= 0]
+    ...     def commit_parts(self, epoch, parts):
+    ...         print("epoch", epoch, parts)
+    >>> prices = ab.from_iterable([5, -1, 7], int).write(Prices())
+    >>> _ = ab.run(prices, on="sequential", on_error="skip")
+    epoch 1 [[5, 7]]
+    """
+
+    name: str
+    epoch: int
+    job: str
+    type: Any
+    refused: dict[int, str | Exception] = field(default_factory=dict, repr=False)
+
+    def refuse(self, number: int, reason: str | Exception) -> None:
+        """Leave out an item, by its place among those of the part; `on_error` decides."""
+        self.refused[number] = reason
+
+
 @dataclass(frozen=True, eq=False)
 class WriteSink(EpochSink):
     """Write the items of each epoch to an `ab.Sink`.
@@ -152,6 +195,11 @@ class WriteSink(EpochSink):
     @property
     def unordered(self) -> bool | None:
         return self.anyhow or not getattr(self.sink, "ordered", True) or None
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether it has the method `write_part`."""
+        return getattr(self.sink, "in_parts", False)
 
     @property
     def label(self) -> str:  # type: ignore[override]

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from anabranch.graph.kind import SourceKind, UserCode
 
 Format = Literal["csv", "jsonl", "text", "parquet"]
 RowFormat = Literal["csv", "jsonl", "text"]  # the format of a row
 ValueFormat = Literal["csv", "jsonl", "text", "avro"]  # the format of a message's value
-
-
-class KafkaMessage(NamedTuple):
-    """A whole Kafka message: the type for `ab.kafka` if the value is not enough.
-
-    `to_kafka` sends a message with its key, headers and time; the rest says where it
-    was read. `time_s` is since 1970.
-
-    >>> import anabranch as ab
-    >>> ab.KafkaMessage(b"17.5", key=b"A", headers=(("unit", b"EUR"),)).key
-    b'A'
-    """
-
-    value: bytes | None
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    time_s: float | None = None
-    topic: str = ""
-    partition: int = 0
-    offset: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,18 +43,6 @@ class Generate(SourceKind):
     @property
     def in_parallel(self) -> bool:
         return False
-
-
-@dataclass(frozen=True, eq=False)
-class Offered(SourceKind):
-    """Items at given times, in seconds from the start, regardless of the consumer.
-
-    They are those of `items`, repeated cyclically, or numbers from 0.
-    """
-
-    due_s: tuple[float, ...]
-    items: Sequence[Any] | None = None
-    label: ClassVar[str] = "offered"
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +93,7 @@ class FromSpark(SourceKind):
 
 @dataclass(frozen=True, eq=False)
 class ReadSource(SourceKind):
-    """The rows of an `ab.SourceKind`."""
+    """The rows of an `ab.Source`."""
 
     source: Any
 

@@ -18,9 +18,7 @@ from anabranch.graph.kind import (
     Push,
     Traits,
     UserCode,
-    keep_by_key,
     keep_nothing,
-    keep_one_state,
 )
 from anabranch.graph.site import site_of
 from anabranch.operators.copied import copy_output
@@ -106,59 +104,6 @@ class Split(Kind):
     def traits(self, op: Op) -> Traits:
         push = Push(0, self.branches)
         return keep_nothing(op, push, forwards=None, punctuation="preserving")
-
-
-@dataclass(frozen=True, eq=False)
-class Union(Kind):
-    """The items of all inputs in order of arrival."""
-
-    label: ClassVar[str] = "union"
-
-    def traits(self, op: Op) -> Traits:
-        return keep_nothing(op, ONE, forwards=None)
-
-
-@dataclass(frozen=True, eq=False)
-class Merge(Kind):
-    """The items of all inputs by ascending `by`; the earlier input first on a tie.
-
-    With `on` the items of each key are merged by themselves.
-    """
-
-    by: str
-    on: tuple[str, ...] = ()
-    label: ClassVar[str] = "merge"
-    keyable: ClassVar[bool] = True
-
-    def traits(self, op: Op) -> Traits:
-        text = f"merge holds items back until those with a lower {self.by} have come"
-        if not op.keyed_by:
-            return keep_one_state(op, text, ANY, forwards=None)
-        forwards = frozenset(op.keyed_by)  # an item releases others of its key
-        return keep_by_key(op, f"{text},", ANY, forwards=forwards)
-
-
-@dataclass(frozen=True, eq=False)
-class Barrier(Kind):
-    """One output per full set: `into(*items)`, one item of each input.
-
-    With `on` the items of a set have the same key.
-    """
-
-    into: Callable[..., Any] | None = None
-    on: tuple[str, ...] = ()
-    label: ClassVar[str] = "barrier"
-    keyable: ClassVar[bool] = True
-
-    @property
-    def user_code(self) -> tuple[UserCode, ...]:
-        return () if self.into is None else (UserCode("into", self.into),)
-
-    def traits(self, op: Op) -> Traits:
-        text = "barrier holds items back until every stream has one"
-        if not op.keyed_by:
-            return keep_one_state(op, text, AT_MOST_ONE)
-        return keep_by_key(op, f"{text},", AT_MOST_ONE)
 
 
 def describe_function(function: Any) -> str:

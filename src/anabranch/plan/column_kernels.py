@@ -177,7 +177,8 @@ class StringTable:
 
     The expression may use a dict of the program, `d`, whose items are `items`, or call
     a function of the program, `f`. It may be of any coded kind, `of`. The expression
-    `rank` gives the rank of a string among all.
+    `rank` gives the rank of a string among all. If it gives members of an Enum, `kind`
+    is that.
 
     >>> StringTable("d[s] + len(s)", "int", (("ab", 40),)).function()("ab")
     42
@@ -188,6 +189,7 @@ class StringTable:
     items: TableItems = None
     of: ColumnKind = "str"
     call: Callable[..., Any] | None = None
+    kind: Any = None
 
     def function(self) -> Callable[[Any], Any]:
         """Return the function itself."""
@@ -207,6 +209,15 @@ class ColumnWindow:
     on: int | None = None
     kind: ColumnKind = "int"
     bound: ColumnKind | None = None
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a kernel reads items where they are, by an array with their order.
+
+        If windows overlap, it gets the items of each key in order: to copy them once is
+        cheaper than to read each at random several times.
+        """
+        return self.window.count is not None and self.window.every is None
 
 
 @dataclass(frozen=True)

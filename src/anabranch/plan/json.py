@@ -53,6 +53,7 @@ def to_dict(plan: Plan) -> dict[str, Any]:
         ],
         "together": [list(group) for group in plan.together],
         "one_thread": plan.one_thread,
+        **({"one_thread_advice": advice} if (advice := plan.one_thread_advice) else {}),
         **({"bodies": bodies} if bodies else {}),
     }
 
@@ -83,6 +84,7 @@ def from_dict(data: Mapping[str, Any]) -> Plan:
             ),
             together=tuple(tuple(group) for group in data.get("together", ())),
             one_thread=data.get("one_thread", ""),
+            one_thread_advice=data.get("one_thread_advice", ""),
             bodies=tuple(
                 Body(one["operator"], from_dict(one["plan"]))
                 for one in data.get("bodies", ())

@@ -115,7 +115,7 @@ class Region:
     `ordering` and the joints are those that the engine uses while every region has
     several replicas. `push` is of the region alone, `why` says why its ordering is the
     cheapest safe one, and `ends` which operators could not join and why ("" at the
-    program's end). Items are dealt to its replicas `period` at a time. `inputs` are the
+    program's end). The splitter gives its replicas `period` items at a time. `inputs` are the
     streams that enter it and `outputs` those that leave it, each by its producer.
     """
 
@@ -177,7 +177,7 @@ class Plan:
 
     Elements come after those that they read from. `together` are operators that share
     something: nothing may come between them. `one_thread` is why the whole program runs
-    as one thread ("" if it need not). `chains` if regions were restricted to chains of
+    as one thread ("" if it need not), `one_thread_advice` what to do about it. `chains` if regions were restricted to chains of
     operators. `bodies` are the bodies of rounds that have parallel regions; others run
     as one thread. `columns` are the kernels of operators that run in columns. They
     contain the user's types, which JSON cannot represent: a plan read from JSON runs in
@@ -191,6 +191,7 @@ class Plan:
     elements: tuple[Element, ...]
     together: tuple[tuple[str, ...], ...] = ()
     one_thread: str = ""
+    one_thread_advice: str = ""
     chains: bool = False
     bodies: tuple[Body, ...] = ()
     columns: tuple[ColumnKernel, ...] = field(default=(), compare=False)

@@ -11,7 +11,7 @@ import collections
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from anabranch.errors import Fault, GraphError
@@ -34,19 +34,17 @@ from anabranch.graph.types import fields_of, parameter_type
 from anabranch.operators.blocks import Block, Collect, Deal
 from anabranch.operators.clock import EventTime, InOrder
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.fan_in import Barrier, Merge, Union
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join, Lookup
-from anabranch.operators.sinks import WriteSink
-from anabranch.operators.sources import FromIterable, Generate, Offered, ReadSource
+from anabranch.operators.sinks import SinkPart, WriteSink
+from anabranch.operators.sources import FromIterable, Generate, ReadSource
 from anabranch.operators.stateless import (
-    Barrier,
     Filter,
     FlatMap,
     Map,
-    Merge,
     Punctuate,
     Split,
-    Union,
     describe_function,
 )
 from anabranch.operators.windows import Aggregate
@@ -85,6 +83,7 @@ from anabranch.python.sharing import (
     ATTRIBUTE,
     Sharing,
     Verdicts,
+    find_identity,
     spread_changes,
 )
 from anabranch.python.universe import Universe
@@ -112,6 +111,8 @@ _CALLS_OF_SINKS: Mapping[str, tuple[tuple[Any, ...], Use]] = {
     "open": ((str, None), "value"),
     "write": ((list,), "several"),
     **dict.fromkeys(("prepare", "commit", "abort"), ((int,), "value")),
+    "write_part": ((SinkPart, list), "value"),
+    "commit_parts": ((int, list), "value"),
     "close": ((), "value"),
 }
 
@@ -130,10 +131,13 @@ def analyze(graph: Graph) -> Mapping[str, Traits]:
 
 
 class Analysis(NamedTuple):
-    """The traits of every operator, and the state that parts of the program share."""
+    """The traits of every operator, the state that parts of the program share, and the
+    parts that ask for the identity of what they are given.
+    """
 
     traits: Mapping[str, Traits]
     sharing: tuple[Sharing, ...] = ()
+    identity: Mapping[str, Effect] = MappingProxyType({})  # parts that need no copies
 
 
 def analyze_program(
@@ -160,7 +164,8 @@ def analyze_program(
             traits[op.name] = replace(
                 traits[op.name], lifted=lift.places, not_lifted=lift.why_not
             )
-    return Analysis(traits, verdicts.sharing)
+    identity = find_identity(graph, verdicts.findings)
+    return Analysis(traits, verdicts.sharing, identity)
 
 
 def _find_copied(graph: Graph, found: Mapping[str, list[Findings]]) -> Iterator[str]:
@@ -183,10 +188,9 @@ def _find_copied(graph: Graph, found: Mapping[str, list[Findings]]) -> Iterator[
             or (
                 any(one.keeps_given for one in found[op.name])
                 and any(
-                    effect.text.endswith(CHANGES_INPUT)
+                    _changes_items(one)
                     for name in descendants(graph, op.name)
                     for one in found[name]
-                    for effect in one.effects
                 )
             )
         ):
@@ -246,9 +250,11 @@ def _hand_on(
     """Pass on the shared mutable objects that items carry from operator to operator.
 
     If an operator emits an object it does not own, every operator downstream reads that
-    object, and changes it where it changes its items.
+    object, and changes it where it changes its items. A list whose items have parts in
+    common stands for these parts.
     """
     changed = spread_changes(f for each in found.values() for f in each)
+    changers = {name for name, each in found.items() if any(map(_changes_items, each))}
     handed: dict[str, dict[int, Any]] = {}
     for op in graph:  # producers first
         arriving: dict[int, Any] = {}
@@ -260,22 +266,23 @@ def _hand_on(
         if arriving and not found[op.name]:
             found[op.name].append(Findings(connector=True))
         for one in found[op.name] if arriving else ():
-            changes = any(e.text.endswith(CHANGES_INPUT) for e in one.effects)
             for target in arriving.values():
                 one.touch("its items", target, at)
-                if changes:
+                if _changes_items(one):
                     one.escape(target, at)
         own = (one.hands_on for one in found[op.name])
         handed[op.name] = arriving | {k: v for each in own for k, v in each.items()}
-        if (
-            changed
-            and isinstance(op.kind, FromIterable)
-            and _can_change(offered[op.name])
-        ):
+        if isinstance(op.kind, FromIterable) and _can_change(offered[op.name]):
             items = op.kind.items
             listed = items if isinstance(items, list | tuple) else ()
-            held = find_held(listed, changed)
+            held = find_held(listed, changed) if changed else []
+            if offered[op.name].twins and changers & descendants(graph, op.name):
+                held.append(items)
             handed[op.name] |= {id(each): each for each in held}
+
+
+def _changes_items(found: Findings) -> bool:
+    return any(effect.text.endswith(CHANGES_INPUT) for effect in found.effects)
 
 
 def _findings_of_table(kind: Lookup, changed: Any, at: Place) -> Findings:
@@ -336,7 +343,9 @@ def connector_code(kind: Kind) -> Iterator[Code]:
         case _:
             return
     for name, (types, use) in calls.items():
-        method = getattr(connector, name)
+        method = getattr(connector, name, None)
+        if method is None:
+            continue
         if not isinstance(method, MethodType) or is_users_code(
             method.__func__.__code__
         ):
@@ -402,8 +411,14 @@ class _Learner:
                 *_implicit(graph, op, universe),
             ]
         except RecursionError:
-            found = Findings()
             place = Place(op.site.file, op.site.line)
+            found = Findings(
+                keeps_given=True,
+                changes_given=True,
+                changes_shared=True,
+                writes_anything=place,
+                calls_anyone=place,
+            )
             found.effect("unknown", "the code is nested too deeply to follow", place)
             return [found]
 
@@ -654,6 +669,8 @@ def _cause(effect: Effect) -> Cause:
             return "input" if of_input else "writes"
         case "impure":
             return "world"
+        case "identity":
+            return "identity"
         case "shared":
             return "shared"
         case "unknown":
@@ -701,7 +718,7 @@ def arriving_at(graph: Graph, op: Op, given: Mapping[str, Arrival]) -> Arrival:
     if isinstance(op.kind, Join | Lookup):  # what its functions are called with too
         table = op.kind.table.values() if isinstance(op.kind, Lookup) else ()
         met = [*table, *op.kind.default]
-        found |= look_into(met) if met else NOBODY
+        found |= look_into(met, often=True) if met else NOBODY
     if len(op.inputs) > 1 and _can_change(found) and _come_by_two_ways(graph, op):
         return found._replace(twins=True)
     return found
@@ -736,8 +753,6 @@ def arrival_from_source(kind: SourceKind, item: Any) -> Arrival:
     is assumed about them.
     """
     items: Any = getattr(kind, "items", None)
-    if isinstance(kind, Offered) and items is None:
-        return arrival_of([int])
     if type(items) is range:
         return arrival_of([int])
     if type(items) in _LOOKED_INTO:
@@ -748,6 +763,8 @@ def arrival_from_source(kind: SourceKind, item: Any) -> Arrival:
 def departing_from(op: Op, arrival: Arrival, found: list[Findings]) -> Arrival:
     """Return the types of an operator's outputs."""
     given = _types_departing(op, arrival, found)
+    nans = arrival.nans or any(one.gives.nans for one in found)
+    given = given._replace(nans=nans)
     if isinstance(op.kind, Map | Filter | Punctuate | Split | Union | Merge):
         return given._replace(twins=arrival.twins or any(one.hands_on for one in found))
     if isinstance(op.kind, FromIterable) and given.complete:

@@ -80,8 +80,10 @@ def arrival_of(items: Iterable[type], *, complete: bool = True) -> Arrival:
     return Arrival(found, found, complete, any(issubclass(t, _SETS) for t in found))
 
 
-def look_into(items: Sequence[Any]) -> Arrival:
+def look_into(items: Sequence[Any], *, often: bool = False) -> Arrival:
     """Return the types of objects and of their contents; runs no user code.
+
+    With `often`, each of them may be in several items.
 
     >>> sorted(t.__name__ for t in look_into([{"a": [1]}, {"b": {2.0}}]).types)
     ['dict', 'float', 'int', 'list', 'set', 'str']
@@ -91,12 +93,17 @@ def look_into(items: Sequence[Any]) -> Arrival:
     if all(map(is_scalar_type, top)):
         if float in top:
             nans += _nans(items) if len(top) == 1 else _find_nans(items)
-        return arrival_of(top)._replace(nans=len(nans) > len({*nans}))
+        return arrival_of(top)._replace(nans=_occur_again(nans, often=often))
     found = NOBODY
     seen: dict[int, Any] = {}
     for first in range(0, len(items), _AT_ONCE):
         found |= _look_deeply(items[first : first + _AT_ONCE], seen, nans)
-    return found._replace(top=frozenset(top), nans=len(nans) > len({*nans}))
+    again = _occur_again(nans, often=often)
+    return found._replace(top=frozenset(top), nans=again)
+
+
+def _occur_again(nans: Sequence[int], *, often: bool) -> bool:
+    return bool(nans) if often else len(nans) > len({*nans})
 
 
 def _nans(floats: Sequence[float]) -> Iterable[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import enum
 import fractions
 import functools
 import types
+from abc import ABCMeta
 from typing import Any, NamedTuple, get_origin
 
 import numpy as np
@@ -41,6 +43,7 @@ from anabranch.python.objects import (
     is_instance_of_users,
     is_scalar,
     is_scalar_type,
+    is_table_type,
     is_users_class,
     is_users_code,
     is_users_descriptor,
@@ -59,6 +62,7 @@ from anabranch.python.reach import (
     run_special,
 )
 from anabranch.python.values import (
+    A_CLASS,
     ANY_NAME,
     CHANGES_INPUT,
     ELEMENTS,
@@ -72,6 +76,7 @@ from anabranch.python.values import (
     Fresh,
     Here,
     InputPart,
+    LibraryObject,
     Lost,
     Method,
     Parent,
@@ -108,13 +113,31 @@ class Entry(NamedTuple):
         return f"{self.cls.__name__}.{self.name}"
 
 
+_PLACES_OF_TABLES = ("loc", "iloc", "at", "iat")
+
+
+def _may_share(run: AbstractInterpreter, root: Root) -> bool:
+    """Tell whether a table made of a value may share its memory."""
+    classes = classes_of(root, run.universe)
+    return classes is None or any(
+        each in (np.ndarray, LibraryObject) or is_table_type(each) for each in classes
+    )
+
+
 def read_field(  # noqa: PLR0911 - one return for each kind of value
     run: AbstractInterpreter, root: Fresh | InputPart | SharedPart, name: str
 ) -> Value:
     match root:
         case Fresh(_, kind) if kind in (np.ndarray, collections.ChainMap):
             return frozenset([root])  # .T, .real, .maps and so on
+        case Fresh(_, type() as kind) if name in _PLACES_OF_TABLES and is_table_type(
+            kind
+        ):
+            held = run.heap.get(root.site, ELEMENTS)
+            return frozenset(r for r in held if _may_share(run, r)) | {root}
         case Fresh(_, kind) if kind in CONTAINERS:
+            return PLAIN
+        case Fresh(_, kind) if kind is dataclasses.Field and name == "name":
             return PLAIN
         case Fresh(site, kind) if kind is ELEMENT and name in _TEXTS_OF_XML:
             return run.heap.get(site, name) | PLAIN
@@ -125,6 +148,8 @@ def read_field(  # noqa: PLR0911 - one return for each kind of value
                 return PLAIN
             fields = fields_of(kind) or {}
             return frozenset([part_of_type(fields.get(name), run.universe)])
+        case SharedPart(text) if text == A_CLASS:
+            return frozenset([SharedPart(f"an attribute of {text}")])
     return frozenset([root])
 
 
@@ -160,8 +185,9 @@ def unwrap(  # noqa: C901, PLR0911 - one return for each kind of entry
             if not isinstance(owner, Fresh) and is_used_up(find_reachable(run, made)):
                 return note_unknown(run, f"{entry.text} keeps an iterator", here)
             return made if isinstance(owner, Fresh) else _keep(made, entry)
-        case functools._lru_cache_wrapper() if owner:  # noqa: SLF001 - a type
-            return frozenset([_bind_cached(run, entry, owner, here)])
+        case _ if owner and _takes_owner(raw, owner):
+            run.found.read(name, None, raw, here.place)
+            return frozenset([_bind(run, entry, owner, here)])
         case property() | types.FunctionType():
             return frozenset([Existing(raw, entry.text)])
     return _read_entry(run, entry, owner, here)
@@ -177,14 +203,36 @@ def _has_own_getter(raw: Any) -> bool:
     )
 
 
-def _bind_cached(
-    run: AbstractInterpreter, entry: Entry, owner: Root, here: Here
+def _takes_owner(raw: Any, owner: Root) -> bool:
+    """Tell whether what is read is bound to its owner: a cached or a partial method.
+
+    So is a package's method, which may call the user's own ones of the object. What
+    Python generates for a class calls no others.
+    """
+    match raw:
+        case types.FunctionType():
+            written = not raw.__code__.co_filename.startswith("<")
+            return written and class_of(owner) is not None
+    return isinstance(raw, functools._lru_cache_wrapper | functools.partialmethod)  # noqa: SLF001 - a type
+
+
+def _bind(
+    run: AbstractInterpreter,
+    entry: Entry,
+    owner: Root,
+    here: Here,
 ) -> Root:
-    """Return a cached method, which takes its owner as the first argument."""
-    run.found.read(entry.name, None, entry.raw, here.place)
-    bound = Fresh(run.heap.site((here.step, entry.raw)), functools.partial)
-    run.heap.put(bound.site, "0", frozenset([Existing(entry.raw, entry.text)]))
+    """Return a method that takes its owner as the first argument, then given ones."""
+    raw, text = entry.raw, entry.text
+    bound = Fresh(run.heap.site((here.step, raw)), functools.partial)
     run.heap.put(bound.site, "1", frozenset([owner]))
+    if not isinstance(raw, functools.partialmethod):
+        run.heap.put(bound.site, "0", frozenset([Existing(raw, text)]))
+        return bound
+    named = {f"={name}": value for name, value in raw.keywords.items()}
+    placed = {str(n): value for n, value in enumerate(raw.args, 2)}
+    for place, value in {"0": raw.func, **placed, **named}.items():
+        run.heap.put(bound.site, place, read_existing(run, value, text, here))
     return bound
 
 
@@ -233,6 +281,10 @@ def _read_entry(  # noqa: PLR0911 - one return for each kind
         return frozenset([Existing(raw, entry.text)])
     if is_scalar(raw) and not is_users_class(cls):
         return frozenset([Plain(type(raw))])
+    if name == "args" and issubclass(cls, BaseException) and isinstance(owner, Fresh):
+        given = Fresh(run.heap.site((owner.site, "args")), tuple)
+        run.heap.put(given.site, ELEMENTS, run.heap.get(owner.site, ELEMENTS) | PLAIN)
+        return run.heap.get(owner.site, name) | {given}
     if not is_users_class(cls) or isinstance(raw, _BUILTIN_METHODS):
         target = owner if owner is not None else Existing(cls, cls.__name__)
         return frozenset([Method(target, name)])
@@ -272,6 +324,11 @@ def _is_users(raw: Any) -> bool:
     """Tell whether an entry of a class is a method or property written by the user."""
     function = function_in(raw)
     return isinstance(function, types.FunctionType) and is_users_code(function.__code__)
+
+
+def _takes_arguments(raw: types.WrapperDescriptorType) -> bool:
+    """Tell whether a slot is the `__init__` of an exception, which keeps them."""
+    return raw.__name__ == "__init__" and raw.__objclass__ is not object
 
 
 def _is_harmless(raw: Any) -> bool:
@@ -370,7 +427,9 @@ def _inherit(run: AbstractInterpreter, entry: Entry, owner: Root, here: Here) ->
         return note_unknown(run, f"{here.text} is not defined", here)
     if makes_instances(raw):
         return frozenset([Existing(raw, here.text)])
-    if any(raw is each for each in vars(Operator).values()) or _is_harmless(raw):
+    if any(raw is each for each in vars(Operator).values()) or (
+        _is_harmless(raw) and not (isinstance(owner, Fresh) and _takes_arguments(raw))
+    ):
         return frozenset([Existing(Operator.setup, here.text)])
     if isinstance(raw, types.FunctionType) and is_users_code(raw.__code__):
         return frozenset([BoundMethod(owner, raw)])
@@ -383,13 +442,16 @@ def _read_of_any(  # noqa: PLR0911 - one return for each kind of attribute
     run: AbstractInterpreter, root: Root, name: str, here: Here
 ) -> Value:
     if name == "__class__":
-        return frozenset([SharedPart("a class")])
+        return classes_as_values(run, root)
     if name == "__new__" and isinstance(root, Existing):
         made_by = getattr(root.obj, "__new__", None)
         if isinstance(root.obj, type) and makes_instances(made_by):
             return frozenset([Existing(made_by, here.text)])
     if name in ("__name__", "__qualname__", "__doc__"):
         return PLAIN
+    if name == "__members__" and type(getattr(root, "obj", None)) is enum.EnumMeta:
+        # shown read-only, and as a new object each time
+        return read_existing(run, root.obj._member_map_, here.text, here)  # type: ignore[union-attr]
     if name in ("__cause__", "__context__") and isinstance(root, Fresh):
         return run.raised | {root, Plain(type(None))}
     if name == "__dict__" and isinstance(root, Fresh | InputPart):
@@ -399,6 +461,15 @@ def _read_of_any(  # noqa: PLR0911 - one return for each kind of attribute
         run.found.rebind(ANY_NAME, None, here.place)
         return note_unknown_package(run, text, frozenset([root]), here)
     return note_unknown_code(run, text, here)
+
+
+def classes_as_values(run: AbstractInterpreter, root: Root) -> Value:
+    """Return the class of an object: one of the user's, if only they are possible."""
+    classes = classes_of(root, run.universe)
+    if not classes or not all(map(is_users_class, classes)):
+        kinds = frozenset([type, *run.universe.subclasses_of(type)])
+        return frozenset([SharedPart(A_CLASS, kinds=kinds)])
+    return frozenset(Existing(each, each.__name__) for each in classes)
 
 
 def read_variables(run: AbstractInterpreter, value: Value, here: Here) -> Value:
@@ -465,8 +536,10 @@ def _read_of_library(
 
     It still may be one where the annotation is a base class, such as `dict`.
     """
-    ran = [held]
-    for cls in classes_of(root, run.universe) or ():
+    classes = classes_of(root, run.universe) or frozenset()
+    methods = any(is_users_method(each, name) for each in classes)
+    ran = [held] if not methods or run.universe.has_field(name) else []
+    for cls in classes:
         raw = class_attribute(cls, name)
         if name in (field_names(cls) or ()) and not is_users_descriptor(raw):
             kind = (fields_of(cls) or {}).get(name)
@@ -526,9 +599,17 @@ def read_method(run: AbstractInterpreter, value: Value, name: str, here: Here) -
     )
     fields = (InputPart, Fresh, SharedPart, Plain)
     methods = frozenset(r for r in found if not isinstance(r, fields))
-    if not has_method or methods == found or run.universe.has_field(name):
+    if not has_method or methods == found:
         return found
-    return methods
+    stored = any(_may_have_field(run, root, name) for root in value)
+    return found if stored else methods
+
+
+def _may_have_field(run: AbstractInterpreter, root: Root, name: str) -> bool:
+    """Tell whether a value may have a field of that name, with a function in it."""
+    classes = classes_of(root, run.universe)
+    known = classes is not None and not any(map(is_users_class, classes))
+    return not known and run.universe.has_field(name)
 
 
 def _lacks(run: AbstractInterpreter, root: Root, name: str) -> bool:
@@ -571,16 +652,26 @@ def _read_of_existing(  # noqa: PLR0911 - one return for each kind
         if _does_metaclass_decide(run, obj, name, found=raw is not MISSING):
             return note_unknown(run, f"{here.text} runs a metaclass", here)
         if raw is MISSING:
+            if name == "register" and isinstance(obj, ABCMeta):
+                _note_registration(run, root, here)
             return frozenset([Method(root, name)])
+        if name == "_value2member_map_" and issubclass(obj, enum.Flag):
+            text = f"{here.text} grows with the values that are asked for"
+            run.found.effect("impure", text, here.place)
         return unwrap(run, Entry(raw, obj, name), None, here)
     if isinstance(obj, types.FunctionType) and name in vars(obj):
         if name == "register" and implementations(obj) is not None:
-            text = f"{here.text} changes {root.text}"
-            run.found.change(obj, text, here.place)
+            _note_registration(run, root, here)
         return _read_held(run, root, name, vars(obj)[name], here)
     if is_instance_of_users(obj):
         return _read_of_instance(run, root, name, here)
     return frozenset([Method(root, name)])
+
+
+def _note_registration(run: AbstractInterpreter, root: Existing, here: Here) -> None:
+    """Record that an abstract class or a single dispatch gets to know another class."""
+    text = f"{here.text} changes {root.text}"
+    run.found.change(root.obj, text, here.place)
 
 
 def _does_metaclass_decide(
@@ -690,6 +781,8 @@ def _change_one(  # noqa: C901 - one case for each kind of value
             run.found.change(obj, f"{what} changes {text}", at, variable)
         case SharedPart(text, target):
             run.found.change_inside(target, f"{what} changes {text}", here.place)
+        case Method(owner) if (facts := facts_about(owner)) and facts.open:
+            _change_one(run, owner, stored, here, name)  # `loc` and the like
         case _:
             escape(run, frozenset([root]), here)
             text = f"{what} changes something that outlives the call"
@@ -775,9 +868,9 @@ def change_in_place(
 
 def _is_without(cls: type, name: str) -> bool:
     """Tell whether a class has no method, or only the user's, under a name."""
-    return is_users_class(cls) and (
-        class_attribute(cls, name) is MISSING or is_users_method(cls, name)
-    )
+    if class_attribute(cls, name) is MISSING:
+        return True
+    return is_users_class(cls) and is_users_method(cls, name)
 
 
 def _has_attributes(kind: type | None, name: str) -> bool:

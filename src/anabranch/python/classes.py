@@ -322,6 +322,9 @@ def parts_of_annotation(kind: Any, universe: Universe) -> Iterable[Root]:
     args = [arg for arg in get_args(kind) if arg is not Ellipsis]
     if args and (origin in _UNIONS or origin in (*_HOMOGENEOUS, *_MAPPINGS)):
         return [part_of_type(arg, universe) for arg in args]
+    arriving = universe.arriving
+    if kind in (set, frozenset) and arriving.complete:
+        return [_item_of(each) for each in arriving.types if each.__hash__ is not None]
     found: list[Root] = []
     for cls in _classes_by_annotation(kind, universe) or [None]:
         fields = fields_of(cls)
@@ -392,9 +395,18 @@ def _why_not_alike_record(cls: type) -> str | None:
     fields = fields_of(cls)
     code = getattr(class_attribute(cls, "__eq__"), "__code__", None)
     written = code is not None and not code.co_filename.startswith("<")
-    if fields is None or written:
+    if fields is None or written or _compares_some(cls):
         return f"{cls.__name__}s may be equal and not alike"
     return next(filter(None, map(_why_not_alike, fields.values())), None)
+
+
+def _compares_some(cls: type) -> bool:
+    """Tell whether `==` of a dataclass leaves out what its objects are made of."""
+    if not dataclasses.is_dataclass(cls):
+        return False
+    compared = {each.name for each in dataclasses.fields(cls) if each.compare}
+    given = parameters_of(cls)  # one that is in no field may be kept elsewhere
+    return given is None or not compared.issuperset(given)
 
 
 def is_used_up(value: Value) -> bool:

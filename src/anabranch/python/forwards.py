@@ -22,8 +22,9 @@ from anabranch.graph.graph import Op
 from anabranch.graph.kind import Evidence
 from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.fan_in import Barrier
 from anabranch.operators.join import Join, Lookup
-from anabranch.operators.stateless import Barrier, FlatMap, Map
+from anabranch.operators.stateless import FlatMap, Map
 from anabranch.operators.windows import Aggregate
 from anabranch.python import ir
 from anabranch.python.classes import (

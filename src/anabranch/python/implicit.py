@@ -8,6 +8,7 @@ The interpreter runs all of them that a user's class defines.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -97,6 +98,10 @@ BUILTINS: Final[Mapping[Any, tuple[str, ...]]] = {
     bool: _TRUTH,
     abs: ("__abs__",),
     round: ("__round__", "__index__"),
+    pow: _both("pow"),
+    math.floor: ("__floor__", "__float__", "__index__"),
+    math.ceil: ("__ceil__", "__float__", "__index__"),
+    math.trunc: ("__trunc__",),
     int: ("__int__", "__index__", "__trunc__"),
     float: ("__float__", "__index__"),
     **dict.fromkeys((isinstance, issubclass, callable), ("__class__", *READ_HOOKS)),

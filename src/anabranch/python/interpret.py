@@ -110,6 +110,8 @@ def _run_constructors(
 ) -> Value:
     """Construct a new object; return the values it may be."""
     cls = made.type
+    if issubclass(cls, BaseException):  # in `args`
+        run.heap.put(made.site, ELEMENTS, args.all())
     _fill_fields(run, made, cls, args)
     _fill_defaults(run, made, cls, here)
     root: Value = frozenset([made])
@@ -184,6 +186,8 @@ def _find_member(
     """Look up an enum member by value."""
     if is_users_class(type(cls)):
         return note_unknown(run, f"{here.callee} has a metaclass", here)
+    if not cls.__members__:
+        return note_unknown(run, f"{here.callee} makes a class", here)
     missing = class_attribute(cls, "_missing_")
     function = getattr(missing, "__func__", missing)
     found: Value = frozenset([member_of(cls)])
@@ -390,6 +394,12 @@ def _call_cached(
         if why is not None:
             said = f"the cache of {text} mixes up what is equal: {why}"
             note_unknown(run, said, here)
+    if any(
+        _is_mixed(run, each, set())
+        for each in (*args.positional, args.rest, *args.keywords.values())
+    ):
+        said = f"the cache of {text} mixes up what is equal: tuples of several classes"
+        note_unknown(run, said, here)
     if is_used_up(find_reachable(run, made)):
         note_unknown(run, f"the cache of {text} keeps an iterator", here)
     kinds = [classes_of(each, run.universe) for each in made]
@@ -399,6 +409,17 @@ def _call_cached(
         f"a cached result of {text}", id(obj), None if None in kinds else known
     )
     return frozenset([Plain(), cached])
+
+
+def _is_mixed(run: AbstractInterpreter, value: Value, seen: set[Root]) -> bool:
+    """Tell whether a value may be tuples of several classes, which may be equal."""
+    found = [classes_of(root, run.universe) or () for root in value]
+    if len({each for kinds in found for each in kinds if issubclass(each, tuple)}) > 1:
+        return True
+    made = {r for r in value if isinstance(r, Fresh) and r not in seen}
+    seen |= made
+    parts = [run.heap.fields(root.site).values() for root in made]
+    return any(_is_mixed(run, each, seen) for held in parts for each in held)
 
 
 def _call_partial(
@@ -439,9 +460,8 @@ class CallFollower(AbstractInterpreter):
         else:
             try:
                 code = lower(function)
-            except LoweringError:
-                text = f"the source of {function.__qualname__} is not available"
-                return note_unknown_code(self, text, here)
+            except LoweringError as error:
+                return note_unknown_code(self, str(error), here)
         if code.coroutine:
             return note_unknown_code(self, f"{code.name} is async", here)
         identity = _identity(function)
@@ -598,7 +618,7 @@ def follow_call(
 def outermost(callee: Any) -> Here:
     """Return the place from which an operator's function is called."""
     target = getattr(callee, "__func__", callee)
-    code = getattr(target, "__code__", None)
+    code = target.__code__ if isinstance(target, types.FunctionType) else None
     file = "<builtin>" if code is None else path_to_show(code.co_filename)
     return place_of_call(
         _name(callee), file, 0 if code is None else code.co_firstlineno

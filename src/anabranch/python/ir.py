@@ -604,63 +604,14 @@ def _inner(block: Block) -> list[str]:
     return list(_show(block, 1))
 
 
-def _lines(one: Instruction) -> list[str]:  # noqa: C901, PLR0911, PLR0912 - a table
+def _lines(one: Instruction) -> list[str]:  # noqa: PLR0911 - a table
+    """Return the lines of an instruction; those of its blocks are indented."""
     match one:
-        case Const(target=target, value=value):
-            return [f"{target} = {value!r}"]
-        case LoadName(target=target, name=name, scope=scope):
-            return [f"{target} = {name}" + ("" if scope == "local" else f"  # {scope}")]
-        case Store(name=name, value=value, scope=scope):
-            return [f"{name} = {value}" + ("" if scope == "local" else f"  # {scope}")]
-        case Delete(name=name):
-            return [f"del {name}"]
-        case Unary(target=target, op=op, value=value):
-            return [f"{target} = {op} {value}"]
-        case Binary(target=target, op=op, left=left, right=right, in_place=in_place):
-            return [f"{target} = {left} {op}{'=' if in_place else ''} {right}"]
-        case Compare(target=target, op=op, left=left, right=right):
-            return [f"{target} = {left} {op} {right}"]
-        case GetAttribute(target=target, value=value, name=name):
-            return [f"{target} = {value}.{name}"]
-        case SetAttribute(value=value, name=name, new=new):
-            return [f"{value}.{name} = {new}" if new else f"del {value}.{name}"]
-        case GetElement(target=target, value=value, index=index):
-            return [f"{target} = {value}[{index}]"]
-        case SetElement(value=value, index=index, new=new):
-            return [f"{value}[{index}] = {new}" if new else f"del {value}[{index}]"]
-        case Call(target=target, function=function, arguments=arguments):
-            texts = [
-                a.name + a.value if a.name in ("", "*", "**") else f"{a.name}={a.value}"
-                for a in arguments
-            ]
-            return [f"{target} = {function}({', '.join(texts)})"]
-        case Build(target=target, kind=kind, items=items, starred=starred):
-            texts = ["*" * (n in starred) + item for n, item in enumerate(items)]
-            return [f"{target} = {kind}({', '.join(texts)})"]
-        case Format(target=target, value=value):
-            return [f"{target} = format({value})"]
-        case Add(container=container, values=values):
-            return [f"{container} << {', '.join(values)}"]
-        case Unpack(targets=targets, value=value, star=star):
-            texts = ["*" * (n == star) + target for n, target in enumerate(targets)]
-            return [f"{', '.join(texts)} = {value}"]
-        case Import(target=target, module=module, attribute=attribute):
-            return [
-                f"{target} = import {module}" + (f".{attribute}" if attribute else "")
-            ]
         case MakeFunction(target=target, function=function):
             head = f"{target} = def {function.name}({', '.join(function.parameters)}):"
             return [head, *_inner(function.body)]
         case MakeClass(target=target, body=function):
             return [f"{target} = class {function.name}:", *_inner(function.body)]
-        case Annotate(name=name, annotation=annotation):
-            return [f"{name}: {show_code(annotation)}"]
-        case Match(target=target, value=value, shape=shape, parts=parts):
-            return [f"{target} = {value} is {shape}({', '.join(parts)})"]
-        case Unknown(what=what):
-            return [f"unknown: {what}"]
-        case Yield(target=target, value=value, delegates=delegates):
-            return [f"{target} = yield {'from ' * delegates}{value}"]
         case If(test=test, then=then, orelse=orelse):
             other = ["else:", *_inner(orelse)] if orelse else []
             return [f"if {test}:", *_inner(then), *other]
@@ -670,14 +621,6 @@ def _lines(one: Instruction) -> list[str]:  # noqa: C901, PLR0911, PLR0912 - a t
         case For(target=target, iterable=iterable, body=body, orelse=orelse):
             other = ["else:", *_inner(orelse)] if orelse else []
             return [f"for {target} in {iterable}:", *_inner(body), *other]
-        case Break():
-            return ["break"]
-        case Continue():
-            return ["continue"]
-        case Return(value=value):
-            return [f"return {value}"]
-        case Raise(error=error):
-            return [f"raise {error}" if error else "raise"]
         case Try(body=body, handlers=handlers, orelse=orelse, final=final):
             lines = ["try:", *_inner(body)]
             for handler in handlers:
@@ -691,4 +634,68 @@ def _lines(one: Instruction) -> list[str]:  # noqa: C901, PLR0911, PLR0912 - a t
             return lines + (["finally:", *_inner(final)] if final else [])
         case With(manager=manager, target=target, body=body):
             return [f"with {manager} as {target}:", *_inner(body)]
-    return [type(one).__name__.lower()]
+    return [_line(one)]
+
+
+def _line(one: Instruction) -> str:  # noqa: C901, PLR0911, PLR0912 - a table
+    """Return an instruction without blocks as a line."""
+    match one:
+        case Const(target=target, value=value):
+            return f"{target} = {value!r}"
+        case LoadName(target=target, name=name, scope=scope):
+            return f"{target} = {name}" + ("" if scope == "local" else f"  # {scope}")
+        case Store(name=name, value=value, scope=scope):
+            return f"{name} = {value}" + ("" if scope == "local" else f"  # {scope}")
+        case Delete(name=name):
+            return f"del {name}"
+        case Unary(target=target, op=op, value=value):
+            return f"{target} = {op} {value}"
+        case Binary(target=target, op=op, left=left, right=right, in_place=in_place):
+            return f"{target} = {left} {op}{'=' if in_place else ''} {right}"
+        case Compare(target=target, op=op, left=left, right=right):
+            return f"{target} = {left} {op} {right}"
+        case GetAttribute(target=target, value=value, name=name):
+            return f"{target} = {value}.{name}"
+        case SetAttribute(value=value, name=name, new=new):
+            return f"{value}.{name} = {new}" if new else f"del {value}.{name}"
+        case GetElement(target=target, value=value, index=index):
+            return f"{target} = {value}[{index}]"
+        case SetElement(value=value, index=index, new=new):
+            return f"{value}[{index}] = {new}" if new else f"del {value}[{index}]"
+        case Call(target=target, function=function, arguments=arguments):
+            texts = [
+                a.name + a.value if a.name in ("", "*", "**") else f"{a.name}={a.value}"
+                for a in arguments
+            ]
+            return f"{target} = {function}({', '.join(texts)})"
+        case Build(target=target, kind=kind, items=items, starred=starred):
+            texts = ["*" * (n in starred) + item for n, item in enumerate(items)]
+            return f"{target} = {kind}({', '.join(texts)})"
+        case Format(target=target, value=value):
+            return f"{target} = format({value})"
+        case Add(container=container, values=values):
+            return f"{container} << {', '.join(values)}"
+        case Unpack(targets=targets, value=value, star=star):
+            texts = ["*" * (n == star) + target for n, target in enumerate(targets)]
+            return f"{', '.join(texts)} = {value}"
+        case Import(target=target, module=module, attribute=attribute):
+            return f"{target} = import {module}" + (
+                f".{attribute}" if attribute else ""
+            )
+        case Annotate(name=name, annotation=annotation):
+            return f"{name}: {show_code(annotation)}"
+        case Match(target=target, value=value, shape=shape, parts=parts):
+            return f"{target} = {value} is {shape}({', '.join(parts)})"
+        case Unknown(what=what):
+            return f"unknown: {what}"
+        case Yield(target=target, value=value, delegates=delegates):
+            return f"{target} = yield {'from ' * delegates}{value}"
+        case Break():
+            return "break"
+        case Continue():
+            return "continue"
+        case Return(value=value):
+            return f"return {value}"
+        case Raise(error=error):
+            return f"raise {error}" if error else "raise"
+    return type(one).__name__.lower()

@@ -71,7 +71,9 @@ iter len list map max min next oct ord pow range repr reversed round set
 slice sorted str sum tuple type zip ArithmeticError AssertionError
 AttributeError BaseException EOFError Exception IndexError KeyError LookupError
 NotImplementedError OSError OverflowError RuntimeError StopIteration TypeError
-UnicodeDecodeError UnicodeError ValueError ZeroDivisionError"""
+UnicodeDecodeError UnicodeEncodeError UnicodeError ValueError ZeroDivisionError
+BaseExceptionGroup ConnectionError ExceptionGroup FileNotFoundError FloatingPointError
+ImportError NameError PermissionError RecursionError TimeoutError"""
 
 # Every function and class of these modules is pure.
 _PURE_MODULES = _words("""math cmath statistics base64 binascii fractions textwrap unicodedata html
@@ -102,7 +104,7 @@ _FUNCTIONS: Mapping[str, str] = {
     "lzma": "compress decompress",
     "shlex": "split quote join",
     "fnmatch": "fnmatch fnmatchcase filter translate",
-    "ast": "literal_eval",
+    "ast": "literal_eval parse unparse dump walk iter_child_nodes iter_fields",
     "tomllib": "loads",
     "tomllib._parser": "loads",
     "pprint": "pformat",
@@ -112,7 +114,7 @@ _FUNCTIONS: Mapping[str, str] = {
     "json.encoder": "JSONEncoder.default",
     "re": "compile match fullmatch search sub subn split findall finditer escape error",
     "hashlib": """md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384
-        sha3_512 blake2b blake2s new pbkdf2_hmac scrypt""",
+        sha3_512 blake2b blake2s new __hash_new pbkdf2_hmac scrypt""",
     "_hashlib": """openssl_md5 openssl_sha1 openssl_sha224 openssl_sha256 openssl_sha384
         openssl_sha512 openssl_sha3_224 openssl_sha3_256 openssl_sha3_384
         openssl_sha3_512 new pbkdf2_hmac scrypt compare_digest""",
@@ -123,13 +125,15 @@ _FUNCTIONS: Mapping[str, str] = {
     "itertools": """accumulate batched chain count cycle chain.from_iterable combinations
         combinations_with_replacement compress dropwhile filterfalse groupby islice
         pairwise permutations product starmap takewhile tee zip_longest repeat""",
-    "decimal": "Decimal localcontext",
+    "decimal": "Decimal Context localcontext",
     "functools": "reduce partial cmp_to_key",
     "copy": "copy deepcopy replace",
     "dataclasses": "replace asdict astuple fields is_dataclass",
     "bisect": "bisect bisect_left bisect_right",
     "heapq": "nlargest nsmallest merge",
-    "string": "capwords Template",
+    "string": "capwords Template Formatter",
+    "xml.sax.saxutils": "escape unescape quoteattr",
+    "numpy.lib.stride_tricks": "sliding_window_view",
     "uuid": "UUID uuid3 uuid5",
     "enum": "Enum IntEnum",
     "contextlib": "suppress nullcontext",
@@ -189,7 +193,7 @@ _CHANGES_FIRST: Mapping[str, str] = {
 _VIEWS = _words(
     """asarray ascontiguousarray atleast_1d atleast_2d atleast_3d reshape ravel squeeze
     transpose swapaxes moveaxis broadcast_to diagonal array_split hsplit vsplit split
-    expand_dims flip fliplr flipud rot90 frombuffer diag ndarray take einsum diff histogram
+    expand_dims flip fliplr flipud rot90 frombuffer diag sliding_window_view ndarray take einsum diff histogram
     histogram2d real imag broadcast_arrays trim_zeros ix_ nan_to_num float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64
     bool_"""
 )
@@ -258,7 +262,8 @@ isalnum isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprint
 isspace istitle isupper ljust lower lstrip rfind rindex rjust rstrip startswith strip
 swapcase title upper zfill removeprefix removesuffix hexdigest digest isoformat strftime
 timestamp total_seconds weekday isoweekday bit_length is_integer as_integer_ratio hex
-toordinal tobytes item utcoffset issubset issuperset isdisjoint count""")
+toordinal tobytes item utcoffset expand issubset issuperset isdisjoint count __len__
+__contains__ __str__ __repr__""")
 _OTHER_METHODS = _words("""split rsplit splitlines partition rpartition join replace format
 translate maketrans index format_map get keys values items copy union intersection
 difference symmetric_difference fromkeys most_common elements total group groups groupdict
@@ -269,8 +274,8 @@ argsort astype reshape ravel flatten tolist transpose dot cumsum cumprod clip ro
 nonzero squeeze repeat take diagonal trace swapaxes searchsorted compress choose conj
 _replace _asdict _make replace from_iterable sqrt ln log10 exp is_nan is_finite to_integral
 to_integral_value normalize copy_abs sign unpack unpack_from pack iter_unpack with_name
-with_suffix joinpath relative_to is_relative_to as_posix __getitem__ __len__ __contains__
-__eq__ __lt__ __le__ __gt__ __ge__ __iter__ __add__ __sub__ __mul__ __str__ __repr__
+with_suffix joinpath relative_to is_relative_to as_posix __getitem__
+__eq__ __lt__ __le__ __gt__ __ge__ __iter__ __add__ __sub__ __mul__
 limit_denominator hosts subnets supernet substitute safe_substitute new_child to_dict
 to_list to_numpy""")
 PURE_METHODS = PLAIN_METHODS | (_OTHER_METHODS - CHANGING_METHODS)
@@ -739,6 +744,7 @@ _CLASSES: Final[Mapping[str, Facts]] = {
         changes=_words("add prepare done"),
     ),
     "difflib.Differ": Facts(parts=_words("compare")),
+    "string.Formatter": Facts(parts=_words("parse"), can_be_shared=True, holds=False),
     "textwrap.TextWrapper": Facts(
         gives=_words("fill"), parts=_words("wrap"), can_be_shared=True, holds=False
     ),

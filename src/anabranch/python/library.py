@@ -7,6 +7,7 @@ import codecs
 import collections
 import copy
 import csv
+import dataclasses
 import decimal
 import functools
 import hashlib
@@ -14,6 +15,7 @@ import heapq
 import io
 import itertools
 import json
+import math
 import operator
 import pickle
 import pprint
@@ -23,7 +25,9 @@ import time
 import tomllib
 import types
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from abc import ABCMeta
+from collections.abc import Iterator, Mapping
+from functools import partial
 from inspect import get_annotations
 from typing import Any, Final
 
@@ -35,6 +39,7 @@ from anabranch.python import ir
 from anabranch.python.attributes import (
     assign_attribute,
     change,
+    classes_as_values,
     read_attribute,
     read_variables,
 )
@@ -67,6 +72,7 @@ from anabranch.python.known import (
 from anabranch.python.methods import (
     ADVICE,
     call_arguments,
+    call_back,
     call_opaque,
     is_callable,
     make_at,
@@ -98,6 +104,7 @@ from anabranch.python.reach import (
     list_elements,
     look_inside,
     note_unknown,
+    note_unknown_code,
     note_unknown_package,
     read_existing,
     remember_order,
@@ -182,6 +189,9 @@ _MAPPINGS = frozenset(
 )
 _PAIRING = frozenset(map(id, (zip, enumerate, itertools.pairwise, itertools.product)))
 _NUMERIC = frozenset(map(id, (sum, abs, round, pow)))
+_GIVES_WHAT_IT_RUNS = _NUMERIC | frozenset(
+    map(id, (reversed, math.floor, math.ceil, math.trunc))
+)
 _NUMERIC_MODULES = ("math", "cmath", "statistics")
 _FRESH_MODULES = frozenset(
     [
@@ -519,7 +529,39 @@ def call_library(  # noqa: C901, PLR0911 - one return for each kind
         return _call_impure(run, obj, why, args, here)
     text = f"calls {here.callee}, of which nothing is known{ADVICE}"
     call_arguments(run, args, here)
+    if is_reflective(obj):
+        return note_unknown_code(run, text, here)
+    if _may_call_back(run, obj, args):
+        run.found.calls_anyone = run.found.calls_anyone or here.place
     return note_unknown_package(run, text, args.all(), here)
+
+
+def _may_call_back(run: AbstractInterpreter, obj: Any, args: Arguments) -> bool:
+    """Tell whether a package's function may run methods of the user's classes.
+
+    It may call those of an argument, and of what a decorator has put around a function.
+    """
+    cells = getattr(obj, "__closure__", None) or ()
+    held = [cell.cell_contents for cell in cells if _is_filled(cell)]
+    if any(map(is_instance_of_users, held)):
+        return True
+    found = map(class_of, find_reachable(run, args.all()))
+    return any(kind is not None and _has_own_methods(kind) for kind in found)
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _has_own_methods(cls: type) -> bool:
+    return any(
+        isinstance(function, types.FunctionType) and is_users_code(function.__code__)
+        for base in cls.__mro__
+        for function in map(function_in, vars(base).values())
+    )
 
 
 class _Pickled:
@@ -599,13 +641,15 @@ def _call_pure(
     made = NOTHING
     if id(obj) not in _NEVER_CALLS:
         called = find_called_arguments(obj, args)
-        passed = _go_into_generators(run, args) if id(obj) in _HANDS_ON else args
-        made = call_arguments(run, passed, here, called)
+        if id(obj) in _HANDS_ON and not args.rest:
+            made = _hand_on_elements(run, obj, called, args, here)
+        else:
+            made = call_arguments(run, args, here, called)
     if obj is isinstance or obj is issubclass:
         classes = join(args.positional[1:]) | args.rest
         check_class(run, classes, join(args.positional[:1]) | args.rest, here)
     looked_at = made if looks_at_results(obj) else NOTHING
-    run_builtin(run, obj, args.all() | looked_at, here)
+    ran = run_builtin(run, obj, args.all() | looked_at, here)
     if module_of(obj) == "dataclasses" or obj is getattr(copy, "replace", None):
         _take_apart(run, obj, args, here)
     if any(
@@ -617,23 +661,34 @@ def _call_pure(
     if module_of(obj).startswith("numpy"):
         _run_methods_for_numpy(run, obj, args, here)
     watch_call(run, obj, args, here)
-    return find_result(run, obj, args, made, here)
+    result = find_result(run, obj, args, made, here)
+    return result | ran if id(obj) in _GIVES_WHAT_IT_RUNS else result
 
 
 # Callbacks of these receive the elements of the other arguments.
-_HANDS_ON: Final = frozenset(map(id, (map, filter, sorted, min, max)))
+_HANDS_ON: Final = frozenset(
+    map(id, (map, filter, sorted, min, max, functools.reduce, itertools.accumulate))
+)
 
 
-def _go_into_generators(run: AbstractInterpreter, args: Arguments) -> Arguments:
-    """Return arguments with generators replaced by what they yield."""
-
-    def go_into(value: Value) -> Value:
-        generators = frozenset(
-            r for r in value if isinstance(r, Fresh) and r.type is types.GeneratorType
-        )
-        return (value - generators) | look_inside(run, generators)
-
-    return Arguments([*map(go_into, args.positional)], args.keywords, args.rest)
+def _hand_on_elements(
+    run: AbstractInterpreter, obj: Any, called: Value, args: Arguments, here: Here
+) -> Value:
+    """Call the functions that are given the elements of the other arguments."""
+    values = args.positional[1 if obj in (map, filter, functools.reduce) else 0 :]
+    if obj in (min, max) and len(values) > 1:
+        given = [join(values)]
+    elif obj in (functools.reduce, itertools.accumulate):  # the result before
+        elements = list_elements(run, join(values[:1]), here)
+        first = join([elements, *values[1:], *args.keywords.values()])
+        given = [first, elements]
+    else:
+        given = [list_elements(run, each, here) for each in values]
+    made = join(call_back(run, each, Arguments(given), here) for each in called)
+    while len(given) > 1 and obj is not map and not made <= given[0]:
+        given = [given[0] | made, *given[1:]]
+        made = join(call_back(run, each, Arguments(given), here) for each in called)
+    return made
 
 
 def _run_reducers(run: AbstractInterpreter, args: Arguments, here: Here) -> None:
@@ -684,12 +739,20 @@ def check_class(
     for root in find_operands(run, classes):
         run_special(run, root, IMPLICIT["class"], here)
         if isinstance(root, Existing) and isinstance(root.obj, type):
+            _read_registry(run, root.obj, here)
             hook = function_in(class_attribute(root.obj, "__subclasshook__"))
             if isinstance(hook, types.FunctionType) and is_users_code(hook.__code__):
                 callee: Value = frozenset([BoundMethod(root, hook)])
                 run.call(callee, Arguments(rest=given), here)
             if getattr(root.obj, "_is_protocol", False):
                 _look_for_members(run, root.obj, given, here)
+
+
+def _read_registry(run: AbstractInterpreter, cls: type, here: Here) -> None:
+    """Note that an abstract class is read: another operator may `register` with it."""
+    if isinstance(cls, ABCMeta):
+        for each in (cls, *run.universe.subclasses_of(cls)):
+            run.found.touch(each.__name__, each, here.place)
 
 
 def _look_for_members(
@@ -762,13 +825,18 @@ def call_special(  # noqa: C901, PLR0911, PLR0912 - one case for each kind
     if obj is type:
         if len(args.positional) != 1 or args.keywords or args.rest:
             return note_unknown(run, f"{here.callee} makes a class", here)
-        return frozenset([SharedPart("a class")])
+        return join(map(partial(classes_as_values, run), first))
     if obj is print and "file" in args.keywords and (given := _print(run, args, here)):
         return given
     if "cls" in args.keywords and not isinstance(obj, types.FunctionType):
         return note_unknown(run, f"{here.callee} is given a class", here)
     if obj is vars and len(args.positional) == 1:
         return read_variables(run, first, here)
+    if obj is dataclasses.fields:
+        field = make_at(run, (here.step, "field"), dataclasses.Field)
+        unknown = SharedPart("what a field is declared with")
+        run.heap.put(field.site, ELEMENTS, frozenset([unknown]))
+        return make_holding(run, tuple, frozenset([field]), here)
     if obj is collections.namedtuple:  # noqa: PYI024 - the user's call
         return _make_record(run, args, here)
     if obj is json.dumps and "cls" in args.keywords:
@@ -894,8 +962,8 @@ def call_made_partial(
 ) -> Value:
     """Call a partial function that was made here."""
     held = run.heap.fields(root.site)
-    count = sum(name.isdigit() for name in held)
-    first, *given = [held[f"{index}"] for index in range(count)] or [NOTHING]
+    count = max((int(name) + 1 for name in held if name.isdigit()), default=1)
+    first, *given = [held.get(f"{index}", NOTHING) for index in range(count)]
     named = {name[1:]: held[name] for name in held if name.startswith("=")}
     rest = held.get("*", NOTHING)
     whole = Arguments(
@@ -926,7 +994,7 @@ def _call_getattr(
     name = _find_written_name(here)
     if name is None:
         stored = join(args.positional[2:])
-        if obj is setattr and _store_anywhere(run, first, stored):
+        if obj is setattr and _store_anywhere(run, first, stored, here):
             return PLAIN
         if obj is getattr and (found := _read_any_attribute(run, first, here)):
             return found | join(args.positional[2:])
@@ -977,16 +1045,20 @@ def _find_written_name(here: Here) -> str | None:
     return name if type(name) is str else None
 
 
-def _store_anywhere(run: AbstractInterpreter, value: Value, stored: Value) -> bool:
+def _store_anywhere(
+    run: AbstractInterpreter, value: Value, stored: Value, here: Here
+) -> bool:
     """Store under a computed name in objects made here; tell whether that was
     possible.
     """
     made = [root for root in value if isinstance(root, Fresh)]
-    if len(made) < len(value) or not all(_has_no_setters(r.type) for r in made):
+    if len(made) < len(value) or not all(_stores_plainly(r.type) for r in made):
         return False
     for root in made:
         run.changed_sites.add(root.site)
         run.heap.put(root.site, ELEMENTS, stored)
+        for name in _find_setters(root.type):
+            assign_attribute(run, frozenset([root]), name, stored, here)
     return True
 
 
@@ -994,6 +1066,9 @@ def _read_any_attribute(run: AbstractInterpreter, value: Value, here: Here) -> V
     """Return the possible values of any attribute of user instances."""
     found = [NOTHING]
     for root in value:
+        if isinstance(root, Plain):
+            found.append(PLAIN)
+            continue
         cls = class_of(root)
         made = isinstance(root, Fresh)
         if cls is None or not (made or isinstance(root, Existing)):
@@ -1053,18 +1128,19 @@ def call_getter(
     return join(found)
 
 
-def _has_no_setters(cls: Any) -> bool:
-    """Tell whether assigning attributes of a user's class runs no code."""
-    if not is_users_class(cls) or class_attribute(cls, "__setattr__") is not (
-        object.__setattr__
-    ):
-        return False
-    entries = (raw for base in cls.__mro__[:-1] for raw in vars(base).values())
-    return not any(
-        hasattr(type(raw), "__set__")
-        and not isinstance(raw, types.MemberDescriptorType | types.GetSetDescriptorType)
-        for raw in entries
-    )
+def _stores_plainly(cls: Any) -> bool:
+    """Tell whether a user's class leaves it to its attributes how they are assigned."""
+    setter = object.__setattr__
+    return is_users_class(cls) and class_attribute(cls, "__setattr__") is setter
+
+
+def _find_setters(cls: type) -> Iterator[str]:
+    """Yield the attributes of a user's class that code is run to assign."""
+    slots = types.MemberDescriptorType | types.GetSetDescriptorType
+    for base in cls.__mro__[:-1]:
+        for name, raw in list(vars(base).items()):
+            if hasattr(type(raw), "__set__") and not isinstance(raw, slots):
+                yield name
 
 
 def _computes_hash(frame: Frame) -> bool:

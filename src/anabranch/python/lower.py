@@ -65,11 +65,12 @@ from anabranch.python.source import (
     own_names,
     path_to_show,
     target_names,
+    tell_missing,
 )
 
 
 class LoweringError(Exception):
-    """A function cannot be lowered because its source is not available."""
+    """A function cannot be lowered; the text says why."""
 
 
 def lower(function: types.FunctionType) -> Function:
@@ -81,9 +82,12 @@ def lower(function: types.FunctionType) -> Function:
     code = function.__code__
     node = node_of(code)
     if node is None:
-        msg = f"the source of {function.__name__} is not available"
-        raise LoweringError(msg)
-    return _lower_once(node, code.co_filename, frozenset(code.co_freevars))
+        raise LoweringError(tell_missing(function.__name__, code.co_filename))
+    try:
+        return _lower_once(node, code.co_filename, frozenset(code.co_freevars))
+    except RecursionError:
+        msg = f"{function.__name__} is nested too deeply to follow"
+        raise LoweringError(msg) from None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ import itertools
 import logging
 import pathlib
 import re
+import types
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType
 from typing import Any
@@ -68,11 +69,13 @@ from anabranch.python.reach import (
 )
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
+    A_CLASS,
     ELEMENTS,
     KEYS,
     MADE,
     NOTHING,
     PLAIN,
+    SENT,
     AbstractInterpreter,
     Arguments,
     BoundMethod,
@@ -148,17 +151,22 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
 ) -> Value:
     if name in ("encode", "decode"):
         run_codec(run, 0, args, here)
+    if (handed := _hand_over(run, owner, name, args, here)) is not None:
+        return handed
     if name in _LOOKING_UP:
         watch_missing(run, frozenset([owner]), here)
     elif name in _LOOKING_UP_IN_ARGUMENTS or facts_about(owner) is not None:
         watch_missing(run, find_operands(run, args.all()), here)
     if isinstance(owner, Plain):
         return _call_method_of_plain(run, owner, name, args, here)
-    if _is_trusted(run, owner):
+    if isinstance(owner, SharedPart) and owner.text == A_CLASS:
+        escape(run, args.all(), here)  # its object is an argument
+    facts = facts_about(owner)
+    known = facts is not None and facts.knows(name)  # better than what is only trusted
+    if not known and _is_trusted(run, owner):
         given = Arguments([*args.positional, frozenset([owner])], args.keywords)
         given.rest = args.rest
         return call_opaque(run, given, here)
-    facts = facts_about(owner)
     if facts is not None:
         method = Method(owner, name)
         return _call_known_method(run, facts, method, args, here)
@@ -204,6 +212,22 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
         self_and_parts = list_elements(run, self_and_parts, here)
         return make_holding(run, itertools.chain, self_and_parts, here)
     return _find_result(run, Method(owner, name), args, self_and_parts, here)
+
+
+def _hand_over(
+    run: AbstractInterpreter, owner: Root, name: str, args: Arguments, here: Here
+) -> Value | None:
+    """Give an exception its arguments, or a generator what is sent to it."""
+    match owner:
+        case Fresh(site, types.GeneratorType) if name == "send":
+            run.heap.put(site, SENT, args.all())
+            change(run, frozenset([owner]), NOTHING, here)
+            return run.heap.elements(site)
+        case Fresh(site, type() as kind) if name == "__init__":
+            if issubclass(kind, BaseException):
+                run.heap.put(site, ELEMENTS, args.all())
+                return PLAIN
+    return None
 
 
 def _look_up_in_table(
@@ -393,7 +417,8 @@ def _call_known_method(
     if name in facts.gives:
         return PLAIN
     kind = type_of(owner) if facts.open else LibraryObject
-    flat = all(map(_is_of_library, find_reachable(run, held | given)))
+    parts = find_reachable(run, held | given)
+    flat = all(_is_of_library(run, each) for each in parts)
     fresh = make_fresh(run, here, kind if flat or facts.open else None)
     # a table absorbs its arguments, and copies lists
     kept = frozenset(root for root in held if not _is_copied(run, root))
@@ -404,11 +429,22 @@ def _call_known_method(
     return frozenset([fresh]) | held
 
 
-def _is_of_library(root: Root) -> bool:
-    """Tell whether a value is plain, or an object of a library made here."""
-    if isinstance(root, Fresh):
-        return isinstance(root.type, type) and not is_users_class(root.type)
-    return isinstance(root, Plain)
+def _is_of_library(run: AbstractInterpreter, root: Root) -> bool:
+    """Tell whether a value is plain, an object of a library made here, or a container
+    of such.
+    """
+    match root:
+        case Plain():
+            return True
+        case Fresh(_, kind):
+            return isinstance(kind, type) and not is_users_class(kind)
+        case Existing(obj=obj) if isinstance(obj, CONTAINERS):
+            kinds = run.universe.kinds_within(obj)
+        case SharedPart(kinds=kinds):
+            pass
+        case _:
+            return False
+    return kinds is not None and not any(map(is_users_class, kinds))
 
 
 def _is_copied(run: AbstractInterpreter, root: Root) -> bool:
@@ -545,21 +581,29 @@ def _call_method_of_plain(
 def call_arguments(
     run: AbstractInterpreter, args: Arguments, here: Here, called: Value = NOTHING
 ) -> Value:
-    """Call the functions among the arguments, as `map` and `sorted` do.
+    """Call the functions among the arguments, as many a method does.
 
     They may receive anything reachable from the other arguments. The arguments in
     `called` are called in any case.
     """
     results: list[Value] = [NOTHING]
     for root in called | frozenset(filter(is_callable, args.all())):
-        under_way = (here.step, root)
-        if under_way in run.passed_on or isinstance(root, Plain):
-            continue
-        run.passed_on.add(under_way)
         given = Arguments(rest=find_reachable(run, args.all() - {root}) | PLAIN)
-        results.append(run.call(frozenset([root]), given, here))
-        run.passed_on.discard(under_way)
+        results.append(call_back(run, root, given, here))
     return join(results)
+
+
+def call_back(
+    run: AbstractInterpreter, root: Root, given: Arguments, here: Here
+) -> Value:
+    """Call a function that another one was given, unless that is under way."""
+    under_way = (here.step, root)
+    if under_way in run.passed_on or isinstance(root, Plain):
+        return NOTHING
+    run.passed_on.add(under_way)
+    made = run.call(frozenset([root]), given, here)
+    run.passed_on.discard(under_way)
+    return made
 
 
 def make_at(run: AbstractInterpreter, place: Any, kind: Any) -> Fresh:
@@ -623,7 +667,7 @@ def _may_have(owner: Root, name: str) -> bool:
         return True
     if isinstance(owner.obj, type):
         return is_pure(owner.obj) or name in ("_make", "fromkeys")
-    return isinstance(owner.obj, CONTAINERS)
+    return isinstance(owner.obj, (*CONTAINERS, *VALUES_ONLY))
 
 
 def _may_be_array(owner: Root, universe: Universe) -> bool:

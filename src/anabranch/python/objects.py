@@ -77,20 +77,33 @@ _COMPILED = (".pyx", ".pxd", ".pxi")  # by Cython, whose functions tell their so
 _VIEWS = (Iterator, KeysView, ValuesView, ItemsView)  # they do not tell what they wrap
 _GENERATED = ("<string>", "<namedtuple", "<attrs")
 _PYTHONS_OWN = ("builtins", "itertools")
+_HEAP_TYPE = 1 << 9  # made at run time
 _LARGEST_LOOKED_INTO = 256
 
 
 def is_users_code(code: types.CodeType) -> bool:
-    """Tell whether a code object is the user's own and runs in Python."""
+    """Tell whether a code object is the user's own and runs in Python.
+
+    Code that was made from a text, as by `exec`, is the user's; nothing else is known
+    of it. What Python itself makes so for dataclasses and NamedTuples is not.
+
+    >>> is_users_code(eval("lambda x: x").__code__)
+    True
+    >>> is_users_code(_SAMPLE.__new__.__code__)
+    False
+    """
+    if code.co_filename == "<string>":
+        return not (
+            code.co_qualname.startswith("__create_fn__.<locals>.")
+            or (code.co_name == "<lambda>" and code.co_names == ("_tuple_new",))
+        )
     return _is_users_source(code.co_filename)
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_users_source(filename: str) -> bool:
     """Implement `is_users_code`: code objects of two files may compare equal."""
-    if filename == "<string>" or filename.endswith(_COMPILED):
-        return False
-    return is_users_file(filename)
+    return not filename.endswith(_COMPILED) and is_users_file(filename)
 
 
 def is_scalar(obj: Any) -> bool:
@@ -175,8 +188,10 @@ def is_users_class(cls: Any) -> bool:
 
 @functools.cache
 def _is_users_class(cls: Any) -> bool:
-    if not isinstance(cls, type) or cls.__module__ in ("builtins", None):
+    if not isinstance(cls, type) or cls.__module__ is None:
         return False
+    if cls.__module__ == "builtins":  # so is what `exec` makes without a module's name
+        return bool(cls.__flags__ & _HEAP_TYPE) and cls is not ExceptionGroup
     return any(
         is_users_code(code)
         for raw in vars(cls).values()
@@ -524,6 +539,41 @@ def holds_nan(obj: Any) -> bool:
     if isinstance(obj, tuple | frozenset):
         return any(map(holds_nan, obj))
     return isinstance(obj, float) and obj != obj  # noqa: PLR0124 - the test for NaN
+
+
+def is_singleton(obj: Any) -> bool:
+    """Tell whether an object of a package is pickled as itself; runs no user code.
+
+    >>> import pandas as pd
+    >>> is_singleton(pd.NA), is_singleton(pd.NaT), is_singleton(object())
+    (True, True, False)
+    """
+    kind = type(obj)
+    if is_users_class(kind) or isinstance(obj, (*CONTAINERS, np.ndarray)):
+        return False
+    if is_scalar_type(kind) or is_table_type(kind):
+        return False
+    try:
+        reduced = obj.__reduce_ex__(5)
+        if isinstance(reduced, str):
+            return getattr(sys.modules.get(kind.__module__), reduced, None) is obj
+        make, given, *state = reduced
+        plain = all(is_scalar(each) or _is_packages(each) for each in given)
+        if not plain or not _is_packages(make) or any(e is not None for e in state):
+            return False
+        return make(*given) is obj
+    except Exception:  # noqa: BLE001 - whatever a package raises for what is not pickled
+        return False
+
+
+def _is_packages(obj: Any) -> bool:
+    """Tell whether something callable is a package's, not the user's."""
+    if isinstance(obj, type):
+        return not is_users_class(obj)
+    code = getattr(obj, "__code__", None)
+    if isinstance(code, types.CodeType):
+        return not is_users_code(code)
+    return hasattr(obj, "__qualname__") and not hasattr(obj, "__wrapped__")
 
 
 def foreign_part(

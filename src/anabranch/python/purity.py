@@ -22,9 +22,9 @@ from anabranch.graph.graph import Op
 from anabranch.graph.types import fields_of
 from anabranch.operators.clock import EventTime, InOrder
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.fan_in import Barrier, Merge
 from anabranch.operators.getters import KeyFunction
 from anabranch.operators.join import Join, Lookup
-from anabranch.operators.stateless import Barrier, Merge
 from anabranch.operators.windows import Aggregate, Window
 from anabranch.python import ir
 from anabranch.python.arrivals import (
@@ -58,6 +58,7 @@ from anabranch.python.objects import (
     is_scalar_type,
     is_users_class,
     is_users_code,
+    is_users_method,
     reducer_of,
     walk_held,
 )
@@ -69,6 +70,7 @@ from anabranch.python.reach import (
     look_inside,
     note_unknown,
     read_existing,
+    watch_kept,
     watch_keys,
 )
 from anabranch.python.source import (
@@ -162,7 +164,7 @@ def _find_types(  # noqa: C901, PLR0911 - one case for each kind
         case Existing(obj=obj) if isinstance(obj, CALLABLES):
             return arrival_of([type(obj)])
         case Existing(obj=obj):
-            return look_into([obj])
+            return look_into([obj], often=True)
     if isinstance(root, _FUNCTIONS):  # the receiver may call it
         return arrival_of([types.FunctionType])
     if not run.found.effects:
@@ -289,7 +291,9 @@ def _note_kept(  # noqa: C901, PLR0912 - one case for each kind of value
                 continue
         found.keeps_given = True
         found.changes_given = found.changes_given or changes
-        if changes and isinstance(root, Existing | SharedPart):
+        if changes and (
+            isinstance(root, Existing | SharedPart) or root == Lost(made=False)
+        ):
             found.changes_shared = True
 
 
@@ -356,6 +360,7 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
         later = state | _parts_at(run, given, 0)
         if later == state:
             outputs = _parts_at(run, given, 1)
+            watch_kept(run, state)
             run.found.gives = departing(run, outputs)
             _note_kept(run, outputs, state)
             return run.found
@@ -365,18 +370,23 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
 def _state_object(run: AbstractInterpreter, initial: Any) -> Value:
     """Return the value of the initial state: a deep copy per key."""
     here = outermost(type(initial))
-    if class_attribute(type(initial), "__deepcopy__") is not MISSING and (
-        is_users_class(type(initial))
-    ):
+    copies_itself = class_attribute(type(initial), "__deepcopy__") is not MISSING
+    if copies_itself and is_users_class(type(initial)) and not is_member(initial):
         return note_unknown(run, "initial copies itself", here)
     return _copy_of(run, initial, ("initial state",))
+
+
+def is_member(obj: Any) -> bool:
+    """Tell whether an object is an enum member, which a copy is as well."""
+    own = is_users_method(type(obj), "__deepcopy__")
+    return isinstance(obj, enum.Enum) and not own
 
 
 def _copy_of(run: AbstractInterpreter, obj: Any, place: tuple[Any, ...]) -> Value:
     """Return a copy of an object, with the parts that can be distinguished."""
     if is_scalar(obj) and not holds_set(obj):
         return frozenset([Plain(type(obj))])
-    if isinstance(obj, (*CALLABLES, types.ModuleType)):  # these are never copied
+    if isinstance(obj, (*CALLABLES, types.ModuleType)) or is_member(obj):
         here = outermost(obj)
         return read_existing(run, obj, "a part of initial", here)
     made = Fresh(run.heap.site(place), type(obj))
@@ -433,6 +443,7 @@ def findings_of_operator(universe: Universe, kind: Apply, item: Any) -> Findings
             if name != "setup":
                 outputs |= iterate(run, result, here)
     run.found.gives = departing(run, outputs)
+    watch_kept(run, instance)
     _note_kept(run, outputs, instance)
     ends = kind.overrides("punctuation") or kind.overrides("finish")
     if not ends and not run.found.effects:

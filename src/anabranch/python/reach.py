@@ -19,6 +19,7 @@ import copy
 import enum
 import functools
 import math
+import operator
 import pickle
 import pprint
 import types
@@ -43,6 +44,7 @@ from anabranch.python.objects import (
     is_instance_of_users,
     is_scalar,
     is_scalar_type,
+    is_singleton,
     is_table_type,
     is_users_class,
     is_users_code,
@@ -54,15 +56,18 @@ from anabranch.python.objects import (
     walk_held,
 )
 from anabranch.python.values import (
+    A_CLASS,
     LOST,
     MADE,
     NOTHING,
     PLAIN,
     AbstractInterpreter,
     Arguments,
+    Asked,
     BoundMethod,
     Change,
     Closure,
+    Effect,
     Existing,
     Frame,
     Fresh,
@@ -76,6 +81,7 @@ from anabranch.python.values import (
     Plain,
     Root,
     SharedPart,
+    SomeScalar,
     Value,
     join,
 )
@@ -93,7 +99,7 @@ TABLES = (dict, collections.defaultdict, collections.OrderedDict, collections.Co
 
 
 def note_unknown(run: AbstractInterpreter, text: str, here: Here) -> Value:
-    """Record that something cannot be followed: any function may run."""
+    """Record code that cannot be followed: any function may run."""
     at = here.place
     run.found.effect("unknown", text, at)
     run.found.calls_anyone = run.found.calls_anyone or at
@@ -244,7 +250,7 @@ def look_up(
     return _list_elements_of(run, root, here, key)
 
 
-def _list_elements_of(
+def _list_elements_of(  # noqa: PLR0911 - one return for each kind
     run: AbstractInterpreter, root: Root, here: Here, key: Value
 ) -> Value:
     match root:
@@ -257,6 +263,8 @@ def _list_elements_of(
             return ran.union(parts_of_annotation(kind, run.universe))
         case Existing():
             return _list_elements_of_existing(run, root, here, key)
+        case SharedPart(text) if text == A_CLASS:
+            return frozenset([SharedPart(f"what lies in {text}")])
         case SharedPart():
             return _run_access(run, root, here, key) | {root}
         case Lost():
@@ -273,6 +281,8 @@ def _list_elements_of_existing(  # noqa: PLR0911 - one return for each kind
     run: AbstractInterpreter, root: Existing, here: Here, key: Value
 ) -> Value:
     obj, text = root.obj, root.text
+    if is_scalar(obj):  # a NaN
+        return PLAIN
     inside = f"what lies in {text}"
     if isinstance(obj, types.FunctionType):
         return frozenset([root])  # it has none itself, but another candidate may
@@ -289,10 +299,7 @@ def _list_elements_of_existing(  # noqa: PLR0911 - one return for each kind
         if isinstance(function, types.FunctionType | types.ClassMethodDescriptorType):
             return ran | {root}  # of typing.Generic or a builtin: the class itself
     if not isinstance(obj, CONTAINERS):
-        facts = facts_of(type(obj))
-        is_table = facts is not None and facts.open  # its columns are like it
-        like = frozenset([type(obj)]) if is_table else None
-        return ran | frozenset([SharedPart(inside, id(obj), like)])
+        return ran | frozenset([SharedPart(inside, id(obj), _parts_like(run, obj))])
     held = contents(obj)
     if held is None:
         kinds = types_in(obj)
@@ -300,6 +307,18 @@ def _list_elements_of_existing(  # noqa: PLR0911 - one return for each kind
         within = SharedPart(inside, id(obj), run.universe.kinds_within(obj))
         return ran | (PLAIN if flat else frozenset([within]))
     return ran | join(read_existing(run, each, inside, here) for each in held)
+
+
+def _parts_like(run: AbstractInterpreter, obj: Any) -> frozenset[type] | None:
+    """Return the class of a table if its columns, and they alone, are like it."""
+    facts = facts_of(type(obj))
+    if facts is None or not facts.open:
+        return None
+    within = run.universe.kinds_within(obj)
+    flat = within is not None and all(
+        is_scalar_type(each) or is_table_type(each) for each in within
+    )
+    return frozenset([type(obj)]) if flat or not is_table_type(type(obj)) else within
 
 
 def look_inside(run: AbstractInterpreter, value: Value) -> Value:
@@ -313,7 +332,9 @@ def look_inside(run: AbstractInterpreter, value: Value) -> Value:
                 found.update(parts_of_annotation(kind, run.universe))
             case Existing(obj=obj, text=text) if not isinstance(obj, CALLABLES):
                 found |= _look_inside_existing(run, obj, f"what lies in {text}")
-            case SharedPart():
+            case SharedPart(text) if text == A_CLASS:
+                continue  # only its attributes lead on
+            case SharedPart() | Lost():
                 found.add(root)
     return frozenset(found)
 
@@ -322,7 +343,9 @@ def _is_named(obj: Any) -> bool:
     """Tell whether an object is a constant, or a function without references to
     others.
     """
-    return is_scalar(obj) or (type(obj) in _FUNCTIONS_ALONE)
+    if isinstance(obj, types.BuiltinFunctionType):
+        return isinstance(obj.__self__, types.ModuleType | type(None))
+    return is_scalar(obj) or type(obj) in _FUNCTIONS_ALONE
 
 
 def _look_inside_existing(run: AbstractInterpreter, obj: Any, text: str) -> Value:
@@ -429,8 +452,10 @@ def _run_on_result(
             run_special(run, root, names or (), here)
 
 
-def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) -> None:
-    """Run the special methods that a built-in function may invoke on its arguments."""
+def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) -> Value:
+    """Run the special methods that a built-in function may invoke on its arguments;
+    return what those that belong to it give.
+    """
     names = BUILTINS.get(obj) if isinstance(obj, Hashable) else None
     if names is None:
         module = module_of(obj)
@@ -438,10 +463,10 @@ def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) ->
             watch_missing(run, find_operands(run, value), here)
         counts = module in _COUNTING_MODULES
         run_operators(run, value, here, PLAIN if counts else None)
-        return
+        return NOTHING
     args = Arguments(rest=find_reachable(run, value) | PLAIN)
-    for root in find_operands(run, value):
-        run_special(run, root, names, here, args)
+    roots = find_operands(run, value)
+    return join(run_special(run, root, names, here, args) for root in roots)
 
 
 def run_operators(
@@ -473,7 +498,7 @@ def find_candidates(
 
 _NUMBERS = (int, float, bool, complex)
 _SETS = (set, frozenset)
-_FUNCTIONS_ALONE = (types.FunctionType, type)
+_FUNCTIONS_ALONE = (types.FunctionType, types.MethodDescriptorType, type)
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 # Their result is independent of the order of their arguments.
 ORDER_FREE = frozenset(
@@ -569,8 +594,16 @@ def watch_call(run: AbstractInterpreter, obj: Any, args: Arguments, here: Here) 
     if obj in (set, frozenset, collections.Counter):
         watch_keys(run, args.all(), here)
         remember_order(run, args.all(), run.heap.site((here.step, obj)))
+    if id(obj) in _COMPARING_PARTS or (
+        getattr(obj, "__name__", None) in _LOOKING_UP
+        and isinstance(getattr(obj, "__self__", None), (type, *CONTAINERS))
+    ):
+        watch_parts(run, args.all() | _owner_of(obj), here)
     if id(obj) in _COMPARING:
         _watch_comparison(run, args.all(), here)
+        if "key" not in args.keywords:  # tuples ask first what is equal in them
+            compared = look_inside(run, args.all())
+            watch_equal_nans(run, compared, compared, here)
     if obj in (map, filter) and all(
         isinstance(r, Existing) for r in args.positional[0]
     ):
@@ -735,36 +768,87 @@ def _has_steady_hash(run: AbstractInterpreter, root: Root) -> bool:
     return False
 
 
-_LOOKING_UP = ("get", "index", "count", "pop", "remove", "discard", "setdefault", "add")
+_LOOKING_UP = frozenset(
+    [
+        *("get", "index", "count", "pop", "remove", "discard", "setdefault", "add"),
+        *("isdisjoint", "issubset", "issuperset", "union", "intersection"),
+        *("difference", "symmetric_difference", "intersection_update"),
+        *("difference_update", "symmetric_difference_update", "fromkeys"),
+        *("__contains__", "__getitem__", "__eq__", "__ne__"),
+    ]
+)
+# Functions that compare an argument with another, or with what is in it.
+_COMPARING_PARTS = frozenset(
+    map(
+        id,
+        [
+            *(operator.eq, operator.ne, operator.contains, operator.getitem),
+            *(operator.countOf, operator.indexOf),
+        ],
+    )
+)
 _ONE_OF_A_KIND = (type(None), bool, type(Ellipsis), type(NotImplemented))
+
+
+_LOST = "asks for identity, which a copy in another process loses"
+_SENTINEL = f"{_LOST}; use None or an Enum member, or a class with an __eq__ and =="
 
 
 def watch_identity(
     run: AbstractInterpreter, left: Value, right: Value, here: Here
 ) -> None:
     """Record an `is` comparison of objects that are copied between processes."""
+    if any(all(map(_is_one_everywhere, side)) for side in (left, right)):
+        return
+    for root in left | right:
+        _note_asked(run, root, f"{here.text} {_SENTINEL}", here)
     if run.universe.arriving.twins and all(
         any(_has_identity(run, root) for root in side) for side in (left, right)
     ):
         text = f"{here.text} asks whether items are one object{_COPIES}"
-        run.found.effect("impure", text, here.place)
+        run.found.effect("identity", text, here.place)
         return
+    advice = _SENTINEL
     for one, other in ((left, right), (right, left)):
-        if all(map(_is_one_everywhere, one)) or all(
-            isinstance(root, Fresh) for root in one
-        ):
+        if all(isinstance(root, Fresh) for root in one):
             return
         if any(map(_is_immutable, one)) and any(
             map(functools.partial(_may_be_copied, run), other)
         ):
+            advice = f"{_LOST}; use =="
             break
-        captured = [root for root in one if isinstance(root, Existing | SharedPart)]
+        captured = [
+            root for root in one if isinstance(root, Existing | SharedPart | Lost)
+        ]
         if any(_may_be(run, root, other) for root in captured):
             break
     else:
         return
-    text = f"{here.text} asks for identity, which a copy in a process loses; use =="
-    run.found.effect("impure", text, here.place)
+    run.found.effect("identity", f"{here.text} {advice}", here.place)
+
+
+def _note_asked(run: AbstractInterpreter, root: Root, text: str, here: Here) -> None:
+    """Record that an object that outlives the call is told from others by identity."""
+    if isinstance(root, Existing | SharedPart) and not _is_one_everywhere(root):
+        run.found.asked.setdefault(root, Asked(root, text, *here.place))
+
+
+def watch_kept(run: AbstractInterpreter, state: Value) -> None:
+    """Record that a state, which is copied between epochs, holds what is asked for."""
+    held = find_operands(run, state) if run.found.asked else NOTHING
+    known = [each for each in held if isinstance(each, Existing | SharedPart)]
+    for asked in run.found.asked.values():
+        if any(_may_be_one(run, asked.root, each) for each in known):
+            run.found.loses = Effect("identity", *asked[1:])
+            return
+
+
+def _may_be_one(run: AbstractInterpreter, one: Root, other: Root) -> bool:
+    """Tell whether two values that outlive the call may be one object."""
+    if isinstance(one, Existing) and isinstance(other, Existing):
+        return one.obj is other.obj
+    kinds, others = classes_of(one, run.universe), classes_of(other, run.universe)
+    return kinds is None or others is None or bool(kinds & others)
 
 
 def _may_be_copied(run: AbstractInterpreter, root: Root) -> bool:
@@ -779,6 +863,8 @@ def _may_be(run: AbstractInterpreter, captured: Root, other: Value) -> bool:
     """Tell whether an item may have been a captured object before it was sent."""
     if _is_one_everywhere(captured):
         return False
+    if isinstance(captured, Lost):
+        return any(_has_identity(run, root) for root in other)
     classes = classes_of(captured, run.universe)
     for root in other:
         if not isinstance(root, InputPart):
@@ -789,10 +875,46 @@ def _may_be(run: AbstractInterpreter, captured: Root, other: Value) -> bool:
     return False
 
 
+def _owner_of(method: Any) -> Value:
+    owner = getattr(method, "__self__", None)
+    return (
+        frozenset([Existing(owner, "")]) if isinstance(owner, CONTAINERS) else NOTHING
+    )
+
+
+def watch_parts(run: AbstractInterpreter, value: Value, here: Here) -> None:
+    """Check values that are compared with each other, or with each other's parts."""
+    watch_equality(run, value, here)
+    watch_twins(run, value, here)
+    if not all(isinstance(root, Plain) for root in value):
+        watch_nans(run, value, here)
+
+
+def watch_sets(run: AbstractInterpreter, left: Value, right: Value, here: Here) -> None:
+    """Check the operands of an operator that may be one on sets."""
+    if any(
+        issubclass(each, _SETS)
+        for root in left
+        for each in classes_of(root, run.universe) or ()
+    ):
+        watch_parts(run, left | right, here)
+
+
 def _find_listed(run: AbstractInterpreter, value: Value) -> Value:
-    """Return the elements of the displays, such as `(A, B)`, that are searched."""
-    made = (root for root in value if isinstance(root, Fresh))
-    return join(run.heap.elements(root.site) for root in made)
+    """Return the parts of objects made here, such as `(A, B)`, that are compared."""
+    found, waiting = set(value), list(value)
+    while waiting:
+        root = waiting.pop()
+        if isinstance(root, Fresh) and not _is_compared_whole(root.type):
+            more = run.heap.inside(root.site) - found
+            found |= more
+            waiting += more
+    return frozenset(found)
+
+
+def _is_compared_whole(kind: Any) -> bool:
+    """Tell whether objects of a class are compared by identity, not by their parts."""
+    return is_users_class(kind) and class_attribute(kind, "__eq__") is object.__eq__
 
 
 def watch_lookup(
@@ -802,6 +924,7 @@ def watch_lookup(
     if name in _LOOKING_UP:
         watch_equality(run, args.all() | {owner}, here)
         watch_twins(run, args.all(), here)
+        watch_nans(run, join(args.positional[:1]) | args.rest, here)
 
 
 _COPIES = "; copies of them in other processes are several; compare attributes"
@@ -820,7 +943,7 @@ def watch_twins(run: AbstractInterpreter, value: Value, here: Here) -> None:
     for root in find_operands(run, value):
         for cls in _classes_by_identity(run, root):
             text = f"{here.text} compares {cls.__name__} objects, which have no __eq__"
-            run.found.effect("impure", f"{text}{_COPIES}", here.place)
+            run.found.effect("identity", f"{text}{_COPIES}", here.place)
 
 
 def compares_items(run: AbstractInterpreter, value: Value) -> bool:
@@ -854,29 +977,80 @@ def _has_identity(run: AbstractInterpreter, root: Root) -> bool:
 
 
 def watch_nans(run: AbstractInterpreter, value: Value, here: Here) -> None:
-    """Record a comparison of item parts that may be the same NaN."""
-    if run.universe.arriving.nans and not all(
-        isinstance(root, Plain) for root in value
+    """Record that item parts which may be the same NaN are looked for."""
+    if run.universe.arriving.nans and _may_hold_nan(run, value):
+        text = (
+            f"{here.text} compares items that may hold one NaN several times, which "
+            f"equals only itself and none of its copies; use None, or math.isnan"
+        )
+        run.found.effect("identity", text, here.place)
+
+
+def watch_equal_nans(
+    run: AbstractInterpreter, left: Value, right: Value, here: Here
+) -> None:
+    """Record that item parts which may be the same NaN are compared by `==`.
+
+    A NaN by itself differs from itself; within a container it does not.
+    """
+    if all(
+        not all(isinstance(root, Plain) for root in side) and _may_hold_nan(run, side)
+        for side in (left, right)
     ):
-        text = f"{here.text} compares items that hold one NaN twice"
-        run.found.effect("impure", text, here.place)
+        watch_nans(run, left, here)
+
+
+def _may_hold_nan(run: AbstractInterpreter, value: Value) -> bool:
+    return any(_may_be_nan(run, root) for root in find_operands(run, value))
+
+
+def _may_be_nan(run: AbstractInterpreter, root: Root) -> bool:
+    """Tell whether a value, not its contents, may be a NaN."""
+    match root:
+        case Plain(kind):
+            return kind is None or (isinstance(kind, type) and _is_float(kind))
+        case Existing(obj=obj):
+            return holds_nan(obj)
+        case Fresh():
+            return False
+    classes = classes_of(root, run.universe)
+    return classes is None or any(
+        each in (object, SomeScalar, LibraryObject) or _is_float(each)
+        for each in classes
+    )
+
+
+def _is_float(kind: type) -> bool:
+    return issubclass(kind, float | complex | np.inexact)
 
 
 def watch_equality(run: AbstractInterpreter, value: Value, here: Here) -> None:
     """Record a comparison of items with a captured object without an `__eq__`."""
-    watch_nans(run, value, here)
-    items = frozenset(root for root in value if isinstance(root, InputPart | Plain))
-    for root in value | _find_listed(run, value):
+    compared = _find_listed(run, value)
+    items = frozenset(root for root in compared if isinstance(root, InputPart | Plain))
+    for root in compared:
+        if isinstance(root, SharedPart) and any(map(_has_none, root.kinds or ())):
+            text = f"{here.text} compares objects that have no __eq__{_COPIES}"
+            _note_asked(run, root, text, here)
         if not isinstance(root, Existing):
             continue
         for obj in _find_compared(root.obj):
             if isinstance(obj, float) and obj != obj:  # noqa: PLR0124 - the test for NaN
-                text = f"{here.text} looks for a NaN, which equals only itself"
-                run.found.effect("impure", text, here.place)
-            elif _equals_itself_only(obj) and _may_be(run, Existing(obj, ""), items):
-                kind = type(obj).__name__
-                text = f"{here.text} compares {kind} objects, which have no __eq__"
-                run.found.effect("impure", text, here.place)
+                text = (
+                    f"{here.text} looks for a NaN, which equals only itself and none "
+                    f"of its copies in other processes; use math.isnan"
+                )
+                run.found.effect("identity", text, here.place)
+            elif _equals_itself_only(obj):
+                text = (
+                    f"{here.text} compares {type(obj).__name__} objects, which have no "
+                    f"__eq__, with copies from other processes; give them one, or "
+                    f"compare attributes"
+                )
+                one = Existing(obj, "")
+                _note_asked(run, one, text, here)
+                if _may_be(run, one, items):
+                    run.found.effect("identity", text, here.place)
 
 
 def _find_compared(obj: Any) -> Iterator[Any]:
@@ -897,10 +1071,14 @@ def _find_compared(obj: Any) -> Iterator[Any]:
 
 
 def _equals_itself_only(obj: Any) -> bool:
-    cls = type(obj)
+    return _has_none(type(obj))
+
+
+def _has_none(cls: type) -> bool:
+    """Tell whether a class has no `__eq__`, so that its objects equal only themselves."""
     if cls is object:
         return True
-    if not is_users_class(cls) or isinstance(obj, enum.Enum):
+    if not is_users_class(cls) or issubclass(cls, enum.Enum):
         return False
     return class_attribute(cls, "__eq__") is object.__eq__
 
@@ -913,13 +1091,14 @@ def _is_one_everywhere(root: Root) -> bool:
                 isinstance(kind, type) and issubclass(kind, enum.Enum)
             )
         case Existing(obj=obj):
-            return isinstance(obj, (*CALLABLES, types.ModuleType, enum.Enum))
+            named = isinstance(obj, (*CALLABLES, types.ModuleType, enum.Enum))
+            return named or is_singleton(obj)
         case InputPart(type() as kind):
             return issubclass(kind, enum.Enum)
         case BoundMethod() | Method() | Closure():
             return True
         case SharedPart(text):
-            return text == "a class"
+            return text == A_CLASS
     return False
 
 

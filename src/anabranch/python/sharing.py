@@ -4,6 +4,11 @@ When one thread runs a program, each operator sees the changes of the one before
 by item, depth first. Sources, sinks and the dead-letter function are parts like any
 other. Code that cannot be followed may change its arguments; code that cannot be read
 may change anything.
+
+Between processes, and from epoch to epoch, items and states are copies. An object that
+equals only itself (a sentinel, an instance without `__eq__`, a NaN in a container) is
+then another one. What an operator asks for by identity may come with its items, or be
+kept in its state.
 """
 
 from __future__ import annotations
@@ -14,6 +19,9 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from anabranch.graph.graph import Graph, Op, ancestors
+from anabranch.operators.sources import FromIterable
+from anabranch.python.arrivals import find_held
 from anabranch.python.objects import (
     CALLABLES,
     PLACES,
@@ -30,11 +38,14 @@ from anabranch.python.source import (
 from anabranch.python.universe import Universe
 from anabranch.python.values import (
     ANY_NAME,
+    Asked,
     Change,
     Effect,
+    Existing,
     Findings,
     Place,
     Read,
+    SharedPart,
     scope_id,
 )
 from anabranch.python.writers import Writers
@@ -384,6 +395,73 @@ def _rank(effect: Effect) -> tuple[int, int, bool, str]:
     """Rank effects by what explains most: a change, early in the code, of a known
     object.
     """
-    kinds = ("changes", "impure", "shared", "unknown")
+    kinds = ("changes", "impure", "identity", "shared", "unknown")
     vague = "something that" in effect.text or "what lies in" in effect.text
     return (kinds.index(effect.kind), effect.line, vague, effect.text)
+
+
+def find_identity(
+    graph: Graph, found: Mapping[str, Sequence[Findings]]
+) -> dict[str, Effect]:
+    """Return, for each part that must not be given copies, where it asks for
+    identity.
+    """
+    reasons = ((name, _why_not_copies(graph, name, found)) for name in found)
+    return {name: why for name, why in reasons if why is not None}
+
+
+def _why_not_copies(
+    graph: Graph, name: str, found: Mapping[str, Sequence[Findings]]
+) -> Effect | None:
+    for each in found[name]:
+        for effect in each.effects:
+            if effect.kind == "identity":
+                return effect
+        if each.loses is not None:
+            return each.loses
+    asked = [one for each in found[name] for one in each.asked.values()]
+    if asked:
+        before = ancestors(graph, name) if name in graph else graph.names
+        handed = {
+            target: obj
+            for above in before
+            if above in found and above != name
+            for each in found[above]
+            for target, obj in each.hands_on.items()
+        }
+        lists = list(_lists(graph[above] for above in before))
+        for one in asked:
+            if _may_arrive(one, found[name], handed, lists):
+                return Effect("identity", *one[1:])
+    return None
+
+
+def _lists(ops: Iterator[Op]) -> Iterator[Sequence[Any]]:
+    for op in ops:
+        if isinstance(op.kind, FromIterable) and isinstance(
+            op.kind.items, list | tuple
+        ):
+            yield op.kind.items
+
+
+def _may_arrive(
+    asked: Asked,
+    found: Sequence[Findings],
+    handed: Mapping[int, Any],
+    lists: Sequence[Sequence[Any]],
+) -> bool:
+    """Tell whether operators before, or a list, give the object that is asked for.
+
+    Annotations do not count: the default of an attribute need not be of its type.
+    """
+    match asked.root:
+        case Existing(obj=obj):
+            wanted = {id(obj)}
+            return any(find_held(each, wanted) for each in ([*handed.values()], *lists))
+        case SharedPart(target=target) if target in handed:
+            return True
+        case SharedPart(target=target):
+            touched = (each.touched.get(target) for each in found)
+            holders = [read.target for read in touched if read is not None]
+            return bool(find_held(holders, handed.keys()))
+    return False

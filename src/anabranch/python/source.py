@@ -12,6 +12,7 @@ import ast
 import functools
 import linecache
 import os
+import sys
 import types
 import warnings
 from collections import Counter
@@ -123,10 +124,26 @@ def originals(nodes: Iterable[FunctionNode]) -> set[FunctionNode]:
 
 def file_of(filename: str) -> SourceFile | None:
     """Return the parsed source of a file, or None if there is none."""
-    lines = linecache.getlines(filename)
+    lines = linecache.getlines(filename) or _list_command_lines(filename)
     if filename not in _files or _files[filename][0] != lines:
         _files[filename] = (lines, _parse(filename, "".join(lines)) if lines else None)
     return _files[filename][1]
+
+
+def _list_command_lines(filename: str) -> list[str]:
+    """Return the lines of a program given by `python -c`; no other text is known."""
+    given = sys.orig_argv
+    if filename != "<string>" or sys.argv[:1] != ["-c"] or "-c" not in given[:-1]:
+        return []
+    return given[given.index("-c") + 1].splitlines(keepends=True)
+
+
+def tell_missing(name: str, filename: str) -> str:
+    """Return why the source of a function is not known."""
+    text = f"the source of {name} is not available"
+    if filename == "<stdin>":
+        return f"{text}, as Python has read it from standard input; put it into a file"
+    return text
 
 
 def _parse(filename: str, text: str) -> SourceFile | None:
@@ -134,7 +151,12 @@ def _parse(filename: str, text: str) -> SourceFile | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _index(filename, ast.parse(text, filename))
-    except (SyntaxError, ValueError):
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # or nested too deeply
         return None
 
 
@@ -148,7 +170,68 @@ def _index(filename: str, tree: ast.Module) -> SourceFile:
     codes: dict[_At, list[types.CodeType]] = {}
     for code in _codes(top):
         codes.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+    _mangle(tree)
     return SourceFile(path_to_show(filename), tree, nodes, codes, functions, enclosing)
+
+
+# Which attributes of a node are identifiers, of those that may be private to a class.
+_IDENTIFIERS = {
+    ast.Name: "id",
+    ast.Attribute: "attr",
+    ast.FunctionDef: "name",
+    ast.AsyncFunctionDef: "name",
+    ast.ClassDef: "name",
+    ast.arg: "arg",
+    ast.ExceptHandler: "name",
+    ast.MatchAs: "name",
+    ast.MatchStar: "name",
+    ast.MatchMapping: "rest",
+}
+
+
+def _mangle(tree: ast.Module) -> None:
+    r"""Give private names the form that they have at run time.
+
+    In the body of a class C, `self.__n` is `self._C__n`. Nothing is changed twice.
+
+    >>> tree = ast.parse("class C:\n def __f(self): return self.__n, self.__init__")
+    >>> _mangle(tree)
+    >>> print(ast.unparse(tree))
+    class C:
+    <BLANKLINE>
+        def _C__f(self):
+            return (self._C__n, self.__init__)
+    """
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, owner = waiting.pop()
+        inner, body = owner, set[ast.AST]()
+        if isinstance(node, ast.ClassDef):
+            inner, body = node.name.lstrip("_"), set(node.body)
+        if owner:
+            _mangle_names_of(node, owner)
+        waiting.extend(
+            (child, inner if child in body else owner)
+            for child in ast.iter_child_nodes(node)
+        )
+
+
+def _mangle_names_of(node: ast.AST, owner: str) -> None:
+    field = _IDENTIFIERS.get(type(node))
+    if field is not None:
+        setattr(node, field, _mangle_name(getattr(node, field), owner))
+    elif isinstance(node, ast.Global | ast.Nonlocal):
+        node.names = [_mangle_name(name, owner) for name in node.names]
+    elif isinstance(node, ast.alias):
+        name = node.asname or node.name
+        if _mangle_name(name, owner) != name:
+            node.asname = _mangle_name(name, owner)
+
+
+def _mangle_name(name: Any, owner: str) -> Any:
+    """Return an identifier, if there is one, as it is inside a class."""
+    private = name is not None and name.startswith("__") and not name.endswith("__")
+    return f"_{owner}{name}" if private and "." not in name else name
 
 
 def path_to_show(filename: str) -> str:

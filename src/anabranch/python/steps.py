@@ -63,11 +63,14 @@ from anabranch.python.reach import (
     remember_order,
     run_operators,
     run_special,
+    watch_equal_nans,
     watch_equality,
     watch_identity,
     watch_iteration,
     watch_keys,
     watch_missing,
+    watch_nans,
+    watch_sets,
     watch_text,
     watch_twins,
 )
@@ -78,6 +81,7 @@ from anabranch.python.values import (
     LOST,
     NOTHING,
     PLAIN,
+    SENT,
     AbstractInterpreter,
     Arguments,
     Closure,
@@ -248,6 +252,8 @@ def _combine(
 ) -> Value:
     """Return the value of an operator on two values."""
     both = left | right
+    if op in ("|", "&", "-", "^"):
+        watch_sets(run, left, right, here)
     if op == "%" and any(map(_may_be_text, left)):
         run_operators(run, right, here, PLAIN)
         watch_missing(run, find_operands(run, right), here)
@@ -375,8 +381,15 @@ def compare_values(run: AbstractInterpreter, one: ir.Compare, here: Here) -> Val
     if inside or one.op in ("==", "!="):
         numbers = frozenset(root for root in value if _is_number(root))
         watch_equality(run, value if inside else value - numbers, here)
+        if inside:
+            watch_nans(run, left, here)
+        else:
+            watch_equal_nans(run, left, right, here)
         if inside or (compares_items(run, left) and compares_items(run, right)):
             watch_twins(run, left, here)
+    if one.op in ("<", "<=", ">", ">="):
+        watch_sets(run, left, right, here)
+        watch_equal_nans(run, left, right, here)
     inner = find_operands(run, value) - value
     run_implicit(run, inner, "==", here, inner | value)
     run_implicit(run, inner, one.op, here, inner | value)
@@ -487,14 +500,24 @@ def iterate(
     return list_elements(run, source, here)
 
 
+def _is_sequence(run: AbstractInterpreter, root: Root) -> bool:
+    classes = classes_of(root, run.universe)
+    return bool(classes) and all(
+        issubclass(each, list | tuple | str) for each in classes or ()
+    )
+
+
 def get_element(run: AbstractInterpreter, one: ir.GetElement, here: Here) -> Value:
     code, registers = here.frame.code, here.frame.registers
     value, index = registers[one.value], registers[one.index]
     run_implicit(run, index, "index", here)
     captured = frozenset(root for root in value if isinstance(root, Existing))
     run_hashing(run, index | captured, here)
-    watch_equality(run, index | captured, here)
+    tables = frozenset(root for root in value if not _is_sequence(run, root))
+    watch_equality(run, index | (tables or captured), here)
     watch_twins(run, index, here)
+    if tables:
+        watch_nans(run, index, here)
     match code.maker_of(one.index):
         case ir.Const(value=key) if all(_has_at(root, key) for root in value):
             made = code.maker_of(one.value)
@@ -767,7 +790,10 @@ def yield_value(run: AbstractInterpreter, one: ir.Yield, here: Here) -> Value:
     if not given <= frame.yielded:
         frame.yielded |= given
         run.growth += 1
-    return PLAIN | look_inside(run, value) if one.delegates else PLAIN
+    if one.delegates:
+        return PLAIN | look_inside(run, value)
+    made = make_at(run, frame.code, types.GeneratorType)
+    return PLAIN | run.heap.get(made.site, SENT)
 
 
 def give_unknown(run: AbstractInterpreter, one: ir.Unknown, here: Here) -> Value:
@@ -908,6 +934,10 @@ def _is_order_free(run: AbstractInterpreter, one: ir.For, frame: Frame) -> bool:
 def give_back(run: AbstractInterpreter, one: ir.Return, here: Here) -> None:
     """Add to the possible results of a function."""
     value, frame = here.frame.registers[one.value], here.frame
+    if frame.code.generator and not all(isinstance(root, Plain) for root in value):
+        stop = make_at(run, (one, StopIteration), LibraryObject)
+        run.heap.put(stop.site, ELEMENTS, value)
+        _raise(run, frozenset([stop]))
     if not value <= frame.returned:
         frame.returned |= value
         run.growth += 1
@@ -941,27 +971,32 @@ def attempt_block(run: AbstractInterpreter, one: ir.Try, here: Here) -> None:
         execute(run, handler.head, frame)
         if handler.name is not None:
             caught = PLAIN if handler.type is None else frame.registers[handler.type]
-            fresh = make_at(run, handler, _kind_caught(run, caught))
-            everything = join(frame.variables.values())
-            run.heap.put(fresh.site, ELEMENTS, everything - {fresh})
-            frame.registers[handler.name] = run.raised | {fresh}
+            made = {make_at(run, handler, each) for each in _kinds_caught(run, caught)}
+            for each in made:
+                held = join(frame.variables.values()) - made
+                run.heap.put(each.site, ELEMENTS, held)
+            frame.registers[handler.name] = run.raised | made
         execute(run, handler.body, frame)
     execute(run, one.orelse, frame)
     execute(run, one.final, frame)
 
 
-def _kind_caught(run: AbstractInterpreter, caught: Value) -> type | None:
-    """Return the type of an exception that cannot belong to a user class."""
+def _kinds_caught(run: AbstractInterpreter, caught: Value) -> set[type | None]:
+    """Return the classes of the exceptions that a handler may be given."""
+    found: set[type | None] = set()
     for root in find_operands(run, caught):
         match root:
+            case Existing(obj=type() as cls) if is_users_class(cls):
+                found.add(cls)
             case Existing(obj=type() as cls):
-                if is_users_class(cls) or run.universe.subclasses_of(cls):
-                    return None
+                found |= {LibraryObject, *run.universe.subclasses_of(cls)}
             case Fresh(_, kind) if kind is tuple:
                 continue
+            case Plain(None):
+                found |= {LibraryObject, *run.universe.subclasses_of(BaseException)}
             case _:
-                return None
-    return LibraryObject
+                found.add(None)
+    return found
 
 
 def enter_context(run: AbstractInterpreter, one: ir.With, here: Here) -> None:

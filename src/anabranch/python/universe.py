@@ -289,7 +289,9 @@ def _find_patched_method(cls: type) -> str | None:
 
 
 def _is_users_function(value: Any) -> bool:
-    return isinstance(value, types.FunctionType) and is_users_code(value.__code__)
+    if not isinstance(value, types.FunctionType) or not is_users_code(value.__code__):
+        return False
+    return not value.__code__.co_filename.startswith("<attrs generated")
 
 
 def _modules_named_by(value: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -22,6 +22,7 @@ from anabranch.python.source import FunctionNode
 from anabranch.python.universe import Universe
 
 ELEMENTS = "[]"
+SENT = "sent"  # to a generator
 KEYS = "[key]"  # of a table: what is iterated, but not the values
 
 
@@ -62,6 +63,9 @@ class SharedPart:
     text: str
     target: int = 0  # its id
     kinds: frozenset[type] | None = None  # its possible types, if known
+
+
+A_CLASS = "a class"  # the text of one that is not known
 
 
 class Existing:
@@ -227,12 +231,13 @@ class Effect(NamedTuple):
     """Something that makes a function unsafe to run in parallel.
 
     `changes`: it changes an object that outlives the call. `impure`: it depends on or
-    affects the outside world. `shared`: it reads what an operator's code changes.
+    affects the outside world. `identity`: it asks whether two values are one object,
+    which their copies are not. `shared`: it reads what an operator's code changes.
     `unknown`: it cannot be followed. `variable` is the outer variable that is changed,
     or whose object is.
     """
 
-    kind: Literal["changes", "impure", "shared", "unknown"]
+    kind: Literal["changes", "impure", "identity", "shared", "unknown"]
     text: str
     file: str
     line: int
@@ -249,6 +254,15 @@ class Read(NamedTuple):
     name: str
     scope: Any
     target: Any
+    file: str
+    line: int
+
+
+class Asked(NamedTuple):
+    """An object that outlives the call and is told from others by its identity."""
+
+    root: Any  # an `Existing` or a `SharedPart`
+    text: str
     file: str
     line: int
 
@@ -368,12 +382,14 @@ class Findings:
     writes_anything: Place | None = None  # anything in the program
     calls_anyone: Place | None = None  # any function of the program
     writes_settings: Place | None = None  # decimal contexts and the like
+    asked: dict[Any, Asked] = field(default_factory=dict)  # by root
+    loses: Effect | None = None  # it asks for identity of what its state holds
     heap: Heap = field(default_factory=Heap)
     connector: bool = False  # of a user's source or sink: only sharing counts
 
     def effect(
         self,
-        kind: Literal["changes", "impure", "unknown"],
+        kind: Literal["changes", "impure", "identity", "unknown"],
         text: str,
         at: Place,
         variable: StatePlace | None = None,

@@ -13,6 +13,7 @@ settings of modules are read and set by their entries in `KEEPERS`.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import contextvars
 import copyreg
@@ -25,14 +26,15 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Graph
+from anabranch.graph.site import is_users_module
 from anabranch.runtime.call_watch import CallLimit, find_codes
 
 P = ParamSpec("P")
@@ -421,7 +423,81 @@ def _set_reducers(module: Any, reducers: Mapping[Any, Any]) -> None:
     module.dispatch_table.update(reducers)
 
 
+ClassName: TypeAlias = tuple[str, str]  # module and name
+
+
+class _Registered(NamedTuple):
+    """Who is registered as a subclass of an abstract class; libraries' by name."""
+
+    abstract: type | ClassName
+    own: type | ClassName
+
+
+def _get_registered(module: Any) -> frozenset[_Registered]:
+    """Return what `register` of abstract classes has been given in this process."""
+    return _find_registered(module.get_cache_token())
+
+
+@functools.lru_cache(maxsize=1)
+def _find_registered(_: int) -> frozenset[_Registered]:
+    """Return it as of a cache token, which changes with each registration."""
+    classes: dict[type, None] = {object: None}
+    waiting = [object]
+    while waiting:
+        found = type.__subclasses__(waiting.pop())
+        waiting += [each for each in found if each not in classes]
+        classes.update(dict.fromkeys(found))
+    return frozenset(
+        _Registered(_class_or_name(each), _class_or_name(own))
+        for each in classes
+        if isinstance(each, abc.ABCMeta)
+        for reference in abc._get_dump(each)[0]  # type: ignore[attr-defined]  # noqa: SLF001
+        if (own := reference()) is not None
+    )
+
+
+def _class_or_name(cls: type) -> type | ClassName:
+    users = cls.__module__ in sys.modules and is_users_module(cls.__module__)
+    return cls if users else (cls.__module__, cls.__qualname__)
+
+
+def _register(_: Any, pairs: frozenset[_Registered]) -> None:
+    """Register classes as subclasses; there is no way to take one away."""
+    for pair in pairs - _find_registered(abc.get_cache_token()):
+        abstract, own = map(_find_class, pair)
+        if abstract is not None and own is not None and not issubclass(own, abstract):
+            abstract.register(own)
+
+
+def _find_class(given: type | ClassName) -> Any:
+    """Return a class; None if its module is not loaded."""
+    if isinstance(given, type):
+        return given
+    module, name = given
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+_SCHEMES = ("uses_relative", "uses_netloc", "uses_params")
+
+
+def _set_schemes(module: Any, schemes: Sequence[Sequence[str]]) -> None:
+    for name, known in zip(_SCHEMES, schemes, strict=True):
+        getattr(module, name)[:] = known
+
+
 KEEPERS: Mapping[str, Keeper] = {
+    "abc": Keeper(_get_registered, _register),
+    "encodings.aliases": Keeper(
+        lambda aliases: dict(aliases.aliases),
+        lambda aliases, known: _replace(aliases.aliases, known),
+    ),
+    "urllib.parse": Keeper(
+        lambda parse: tuple(list(getattr(parse, name)) for name in _SCHEMES),
+        _set_schemes,
+    ),
     "decimal": Keeper(_get_contexts, _set_contexts),
     "numpy": Keeper(
         lambda numpy: (numpy.geterr(), numpy.geterrcall(), numpy.get_printoptions()),

@@ -84,7 +84,7 @@ class ClockedKernel(Kernel):
     times at which each key is queued for its turn and its expiry: an entry with another
     time is stale, and one that comes too early is requeued with the key's current time.
     So there is usually one entry per key, however many items it gets. If an epoch keeps
-    its states in a store, `more` fetches the keys due from there.
+    its states in a store, `more` fetches the keys due from there, and `rest` all keys.
     """
 
     stateful: ClassVar[bool] = True
@@ -293,6 +293,8 @@ class ClockedKernel(Kernel):
         yield partial(self.timed.finish, own)
 
     def punctuation(self, state: State) -> Outputs:
+        if "rest" in state:
+            state["rest"]()
         own = [state["keys"][key] for key in in_key_order(state["keys"])]
         return [output for one in own for output in self.timed.punctuation(one)]
 

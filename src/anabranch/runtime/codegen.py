@@ -29,8 +29,9 @@ from anabranch.graph.graph import Edge, Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.types import fields_of
 from anabranch.operators.custom import Apply, Scan
+from anabranch.operators.fan_in import Union
 from anabranch.operators.getters import KeyFunction
-from anabranch.operators.stateless import Filter, FlatMap, Map, Punctuate, Union
+from anabranch.operators.stateless import Filter, FlatMap, Map, Punctuate
 from anabranch.operators.windows import Aggregate
 from anabranch.runtime.interpreter import kernel_of
 from anabranch.runtime.positions import Positions

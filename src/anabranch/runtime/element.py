@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from time import perf_counter, thread_time
+from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 from anabranch.errors import EngineError, OperatorError
@@ -79,12 +80,20 @@ def item_bytes(items: Sequence[Any]) -> int:
     True
     """
     seen = items[:_SEEN]
-    total = sum(sys.getsizeof(item) + _parts(item) for item in seen)
+    total = sum(_size(item) + _parts(item) for item in seen)
     return _PLACE_BYTES + total // max(len(seen), 1)
 
 
 def _parts(item: Any) -> int:
-    return sum(map(sys.getsizeof, item)) if isinstance(item, tuple) else 0
+    if not issubclass(type(item), tuple):
+        return 0
+    return sum(map(_size, tuple.__iter__(item)))
+
+
+def _size(value: Any) -> int:
+    """Return the size of an object, without running code of the user's."""
+    own = isinstance(type(value).__sizeof__, FunctionType)
+    return object.__sizeof__(value) if own else sys.getsizeof(value)
 
 
 def batch_that_fits(items: Sequence[Any]) -> int:
@@ -259,7 +268,8 @@ class Replica:
     limit: int = 1
     feeders: tuple[Replica, ...] = ()  # the replicas of its producers
     received: int = 0
-    busy_s: float = 0.0  # time at work, by the wall clock
+    done: int = 0  # of these, in batches that it has finished
+    busy_s: float = 0.0  # time at work for them, by the wall clock
     given: dict[Edge, int] = field(default_factory=dict)  # number of outputs
     widths: dict[Edge, int] = field(default_factory=dict)  # of output positions
     _entered: EntryLedger = field(default_factory=EntryLedger)
@@ -299,6 +309,7 @@ class Replica:
                 self.pace.fit(batch.items)
             elapsed_s = perf_counter() - started_s
             self.busy_s += elapsed_s
+            self.done += len(batch.items)
             fed = self.inlet is not None and self.inlet.threaded
             self.pace.observe(
                 len(batch.items), elapsed_s, thread_time() - on_core_s if fed else None

@@ -90,14 +90,16 @@ def stop(failure: Failure) -> None:
     bare = isinstance(failure.error, OperatorError) or _is_bare_misfit(failure)
     error = failure.error
     if isinstance(error, AnabranchError) and not bare:
-        error.place, error.rank = failure.place, failure.rank
-        raise error
+        raise _locate(error, failure)
     kind = type(error) if isinstance(error, AnabranchError) else OperatorError
     told = kind(failure.text)
-    told.place, told.rank = failure.place, failure.rank
-    if isinstance(told, OperatorError):
-        told.operator = failure.operator
-    raise told from error
+    raise _locate(told, failure) from error
+
+
+def _locate(error: AnabranchError, failure: Failure) -> AnabranchError:
+    error.place, error.rank = failure.place, failure.rank
+    error.operator = failure.operator
+    return error
 
 
 def _is_bare_misfit(failure: Failure) -> bool:

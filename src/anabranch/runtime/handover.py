@@ -103,7 +103,7 @@ class Exchange:
 
 @dataclass(frozen=True, eq=False)
 class Handover:
-    """What one replica learns of an exchange."""
+    """One replica's part in an exchange of keys."""
 
     exchange: Exchange
     replica: int

@@ -22,7 +22,8 @@ from typing import Any
 
 from anabranch.graph.graph import Edge, Graph, Op, has_turns
 from anabranch.operators.custom import Scan
-from anabranch.operators.stateless import Filter, Map, Union
+from anabranch.operators.fan_in import Union
+from anabranch.operators.stateless import Filter, Map
 from anabranch.operators.windows import Aggregate
 
 END = 1 << 62  # the first number of outputs after the end of the stream

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Literal, TypeAlias
 
+from anabranch.errors import is_of_engine
 from anabranch.graph.graph import Graph
 from anabranch.logs import log, logger_of
 from anabranch.metrics.job_metrics import Adaptation, Journal, OnEpoch, ignore
@@ -107,10 +108,17 @@ class RunningThread(ABC):
             self._end("failed", explain_lack(error))
 
     def _end(self, status: Status, error: BaseException | None = None) -> bool:
-        """Record how it has ended; only the first call counts."""
+        """Record how it has ended; only the first call counts.
+
+        A failure of the engine while it stops is no failure of the job: a signal to all
+        processes of a job also ends those of Spark.
+        """
         with self._ending:
             if self._ended.is_set():
                 return False
+            if self._stopping.is_set() and is_of_engine(error):
+                log(_LOGGER, logging.WARNING, "ended while stopping", error=repr(error))
+                status, error = "stopped", None
             self._status, self._error = status, error
             self._ended_s = time.monotonic()
             self._log_end()  # before any waiting thread continues

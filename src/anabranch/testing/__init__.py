@@ -8,22 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anabranch.connectors.base import Malformed, Source
-from anabranch.connectors.offered import (
-    Load,
-    burst,
-    constant,
-    periodic,
-    recorded,
-    steps,
-)
 from anabranch.engines.sequential import SequentialEngine
 from anabranch.graph.graph import Graph
 from anabranch.language.drafts import build_graph
 from anabranch.language.sources import read
-from anabranch.language.stream import Stream, source, stream_of
+from anabranch.language.stream import Stream, stream_of
 from anabranch.language.validate import validate
 from anabranch.operators.iterate import Iterate
-from anabranch.operators.sources import FromIterable, Offered
+from anabranch.operators.sources import FromIterable
 from anabranch.plan.plan import Plan
 from anabranch.runtime.ambient import capture_ambient
 from anabranch.runtime.thread import Options
@@ -31,6 +23,15 @@ from anabranch.testing.assertions import (
     assert_commutative,
     assert_same_everywhere,
     assert_stateless,
+)
+from anabranch.testing.offered_load import (
+    Load,
+    OfferedSource,
+    burst,
+    constant,
+    periodic,
+    recorded,
+    steps,
 )
 
 __all__ = [
@@ -168,4 +169,6 @@ def offered(
     if items is not None and not items:
         msg = "offered load needs items to give; got none"
         raise ValueError(msg)
-    return source(Offered(load.due_s, items), type, name)
+    if type is None and items is None:
+        type = int
+    return read(OfferedSource(load, items), type, name=name)

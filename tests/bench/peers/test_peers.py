@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from bench.harness.trades import make_trades, plain
 from bench.peers.checking import rows_of, verdict
 from bench.peers.counting import lines_of
 from bench.peers.live import percentiles
@@ -89,3 +95,36 @@ def test_the_first_half_of_a_live_run_does_not_count(tmp_path):
     noted.write_text("\n".join(slow + quick))
 
     assert {"p50_ms": 2.0, "p99_ms": 2.0} == percentiles(noted, 2.0)
+
+
+PROGRAMS = Path(__file__).parents[3] / "bench" / "peers" / "programs"
+
+
+def test_a_plain_loop_counts_with_the_loop_of_its_job():
+    """`run` has 10 lines of its own, beside those for the bench; a loop 4."""
+    lines = {job: lines_of(PROGRAMS / "loop.py", job) for job in ("chain", "heavy")}
+
+    assert {"chain": 14, "heavy": 12} == lines
+
+
+def test_each_of_two_processes_gets_its_half_of_the_rows(tmp_path):
+    source = make_trades(tmp_path / "in.csv", 101)
+    subprocess.run(
+        [
+            sys.executable,
+            PROGRAMS / "two_processes.py",
+            "run",
+            "chain",
+            source,
+            tmp_path / "o",
+        ],
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{PROGRAMS}{os.pathsep}{PROGRAMS.parents[2]}",
+        },
+        check=True,
+        capture_output=True,
+    )
+    plain("chain", source, 0, 101, tmp_path / "wanted.csv")
+
+    assert "all, in order" == verdict(tmp_path / "wanted.csv", tmp_path / "o")

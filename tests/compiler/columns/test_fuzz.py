@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import linecache
 import math
@@ -31,6 +32,8 @@ from tests.compiler.columns.written_functions import (
     Items,
     Rich,
     RichWriter,
+    WiderRichWriter,
+    WiderWriter,
     Writer,
     write_columns,
     write_window_of,
@@ -61,11 +64,48 @@ class CMath:
     sinh, cosh = map(as_in_c, (math.sinh, math.cosh))
 
 
+class Checked(ast.NodeTransformer):
+    """Wraps what may go beyond 64 bits, which is wrong wherever it happens."""
+
+    def wrap(self, node):
+        self.generic_visit(node)
+        called = ast.Call(ast.Name("fit", ast.Load()), [node], [])
+        return ast.copy_location(called, node)
+
+    visit_BinOp = visit_UnaryOp = wrap  # noqa: N815 - names of `ast`
+
+    def visit_Subscript(self, node):
+        is_read = isinstance(node.ctx, ast.Load)
+        return self.wrap(node) if is_read else self.generic_visit(node)
+
+
+def fit(number):
+    if type(number) is np.int64:  # of an array
+        return int(number)
+    if type(number) is int:
+        assert -(1 << 63) <= number < 1 << 63, "a kernel counts beyond 64 bits"
+    return number
+
+
+def float_of(value):
+    assert type(value) not in (bool, np.bool_), "Numba has no float of a bool"
+    return float(value)
+
+
+def range_of(*bounds):
+    assert max(map(abs, bounds)) < 1 << 62, "Numba counts the rounds of a range"
+    return range(*bounds)
+
+
 def interpret(kernel):
-    """Run the text of a kernel as it stands, without Numba: hundreds of times faster."""
+    """Run the text of a kernel as it stands, without Numba: hundreds of times faster.
+
+    What Numba would do in another way is an error.
+    """
     head = "import math\nimport numpy as np\ndef njit(**_):\n    return lambda f: f\n"
-    names = {}
-    exec(compile(head + kernel.text, "<kernel>", "exec"), names)
+    names = {"fit": fit, "float": float_of, "range": range_of}
+    tree = Checked().visit(ast.parse(head + kernel.text))
+    exec(compile(ast.fix_missing_locations(tree), "<kernel>", "exec"), names)
     names["math"] = CMath
     run = names["kernel"]
 
@@ -85,6 +125,13 @@ def is_rich(seed):
     return seed % 2 == 1
 
 
+def writer_of(seed):
+    """Return a writer; every other one writes more than the writers of graphs."""
+    if seed % 4 > 1:
+        return (WiderRichWriter if is_rich(seed) else WiderWriter)(seed)
+    return (RichWriter if is_rich(seed) else Writer)(seed)
+
+
 def load_module(path, texts):
     path.write_text(HEAD + "\n\n\n".join(texts) + "\n")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -99,7 +146,7 @@ def load_module(path, texts):
 def write_module(folder, seeds):
     texts, initials = [], {}
     for seed in seeds:
-        writer = (RichWriter if is_rich(seed) else Writer)(seed)
+        writer = writer_of(seed)
         role, name = role_of(seed), f"f{seed}"
         if role == "columns":
             continue

@@ -90,6 +90,15 @@ STEPS = [4, 8, 15]
 KNOWN = {"a", "12"}
 
 
+COLORS = {"a": Color.RED, "b1": Color.BLUE, "é": Color.RED}
+COLOR_LIST = (Color.GREEN, Color.RED)
+ZEROS, MINUS = {"a": 0.0, "é": -0.0}, {"a": -0.0, "é": 0.0}
+FLAGS, ONES, FLOATS_OF = {"a": True}, {"a": 1}, {"a": 1.0}
+PAIRS = {"a": (1, -2), "b1": (1 << 62, 0), "": (0, 9)}
+PAIR_LIST = [(1, Pair(0.5, 1)), (-7, Pair(-0.0, 2)), (1 << 40, Pair(1e300, 3))]
+DAYS = {"a": dt.date(2024, 2, 29), "12": dt.date(1, 1, 1)}
+
+
 def helper(a, b=3):
     if a > b:
         return a - b
@@ -104,10 +113,12 @@ def scaled(x, n):
 
 
 HEAD = (
-    "import datetime as dt\nimport math\n"
+    "import datetime as dt\nimport math\nfrom itertools import pairwise\n"
     "from tests.compiler.columns.written_functions import "
     "Color, Item, Out, Pair, RichOut, RATE, LIMIT, WORDS, WEIGHTS, RATES, STEPS, "
-    "KNOWN, helper, scaled\n\n\n"
+    "KNOWN, COLORS, COLOR_LIST, ZEROS, MINUS, FLAGS, ONES, FLOATS_OF, DAYS, "
+    "PAIRS, PAIR_LIST, "
+    "helper, scaled\n\n\n"
 )
 INTS = [0, 1, 2, 3, -1, -7, 10, 255, 1 << 31, (1 << 53) + 1, 1 << 62, (1 << 63) - 1]
 FLOATS = [0.0, -0.0, 1.0, 0.1, -2.5, 3.75, 1e10, 1e16, 1e300, -1e308, 5e-324]
@@ -775,6 +786,324 @@ class RichWriter(Writer):
         self.names["maybe_int"] = ["last.o"]
         self.names["maybe_str"] = ["first.z"]
         self.names["datetime"].append("max(t.m for t in items)")
+
+
+class Wider:
+    """Writes more of what is accepted, before the class of a writer."""
+
+    share = 0.35
+
+    def narrow(self):
+        return self.rng.random() >= self.share
+
+    def write_int(self, d):
+        if self.narrow():
+            return super().write_int(d)
+        a, b, f = self.write("int", d), self.write("int", d), self.write("float", d)
+        s, t = self.write("str", d), self.write("bool", d)
+        return self.pick(
+            f"({t} {self.pick('+', '-', '*', '//', '%', '<<', '**')} ({a} % 9))",
+            f"({a} {self.pick('+', '*', '|', '&', '^')} {t})",
+            f"round({a}, {self.pick(0, 1, 'None')})",
+            f"math.{self.pick('trunc', 'floor')}({self.pick(f, a)})",
+            f"COLORS.get({s}, Color.GREEN).value",
+            f"COLOR_LIST[{a} % 3].value",
+            f"({a} if {t} else {t})",
+            f"sum(({a}, {b}, 3))",
+            f"sum([{t}, {t}])",
+            f"{self.pick('max', 'min')}({a}, {b}, 7)",
+            f"{self.pick('max', 'min')}([{a}, {b}])",
+            f"len([{a}, {f}, {s}])",
+            f"[{a}, {b}][{self.pick(0, -1, 2)}]",
+            f"(4, 7, -9)[{a}]",
+            f"helper(b={a}, a={b})",
+            f"{s}.{self.pick('find', 'count', 'index', 'rfind')}({self.pick(repr('a'), repr(''), 3)})",
+            f"int({f} // {b})",
+            f"({self.pick(f, s, t)} and {a})",
+            f"(lambda q: q * 2 + {a})({b})",
+            f"sum(k * {self.leaf('int')} for k in (1, 2, {b}))",
+            f"sum(k for k in range({a} % 5) if k != 2)",
+            f"max(k % 3 for k in ({a}, {b}))",
+            f"(-{t})",
+            f"divmod({a}, {b})[{t}]",
+            f"ONES.get({s}, {self.pick(1, 'True', a)})",
+            f"len({s}.{self.pick('split()', 'split(None, 1)', 'splitlines()')})",
+            f"PAIRS[{s}][{self.pick(0, 1)}]",
+            f"PAIR_LIST[{a} % 3][0]",
+            f"{{1: 5, 2: 7, -1: 1 << 50}}.get({a}, {b})",
+            f"{self.pick('max', 'min')}({a}, {f})",
+            f"{t}.__int__()" if self.rng.random() < 0.05 else f"int({t})",
+        )
+
+    def write_float(self, d):
+        if self.narrow():
+            return super().write_float(d)
+        a, f, g = self.write("int", d), self.write("float", d), self.write("float", d)
+        s, t = self.write("str", d), self.write("bool", d)
+        return self.pick(
+            f"{self.pick('ZEROS', 'MINUS', 'FLOATS_OF')}.get({s}, {self.pick(f, '1.0', '-0.0')})",
+            f"{self.pick('ZEROS', 'MINUS')}[{s}]",
+            f"sum(({f}, {g}))",
+            f"sum([{f}, {g}, {f}])",
+            f"{self.pick('max', 'min')}({f}, {g}, 0.0)",
+            f"({f} if {t} else {self.pick(a, t)})",
+            f"({f} {self.pick('*', '+', '-', '/', '//', '%', '**')} {t})",
+            f"({t} {self.pick('*', '/', '-', '%')} {f})",
+            f"({a} ** {f})",
+            f"math.{self.pick('degrees', 'radians', 'fabs', 'cos', 'tan', 'log1p')}({f})",
+            f"math.{self.pick('log2', 'cosh', 'acos', 'exp', 'sqrt', 'log')}({self.pick(a, t)})",
+            f"divmod({f}, {self.pick(g, a)})[{self.pick(0, 1)}]",
+            f"({f} or {self.pick(a, g)})",
+            f"float({t})",
+            f"(+{f})",
+            f"sum(k / {self.leaf('int')} for k in ({f}, 1.5))",
+            f"abs({f} - {g})",
+            f"PAIR_LIST[{a} % 2][1].p",
+            f"{self.pick('max', 'min')}({self.pick(0, a)}, {f}, {g})",
+            f"{{'a': 0.5, 'é': -0.0}}[{s}]",
+        )
+
+    def write_bool(self, d):
+        if self.narrow():
+            return super().write_bool(d)
+        a, b, f = self.write("int", d), self.write("int", d), self.write("float", d)
+        s, t = self.write("str", d), self.write("bool", d)
+        return self.pick(
+            f"({a} {self.pick('<', '<=', '==')} {f} {self.pick('<', '!=')} {b})",
+            f"({t} {self.pick('is', 'is not')} {self.pick('True', 'False', 'None')})",
+            f"({t} {self.pick('==', '<', '>=')} {self.pick(a, f, t)})",
+            f"{self.pick('any', 'all')}(k > {self.leaf('int')} for k in ({a}, {b}, 3))",
+            f"({s} in 'abc x')",
+            f"('a' in {s})",
+            f"('a' in {s}.split())",
+            f"bool({s}.split())",
+            f"{s}.startswith(('a', 'x'))",
+            f"({s} not in ('a', 'é'))",
+            f"(({a}, {f}) {self.pick('==', '!=', '<')} ({b}, {f}))",
+            f"isinstance({self.pick(a, f, t, s)}, {self.pick('int', 'float', '(int, str)')})",
+            f"bool({self.pick(a, f, s)})",
+            f"({a} in ({b}, {self.leaf('int')}, 2.0))",
+            f"({t} {self.pick('^', '&', '|')} {self.leaf('bool')})",
+            f"(COLORS.get({s}) {self.pick('is', 'is not', '==')} {self.pick('None', 'Color.RED')})",
+            f"FLAGS.get({s}, {self.pick('False', t)})",
+            f"{s}.{self.pick('isdigit', 'isalpha', 'isupper', 'isspace')}()",
+            f"({s} {self.pick('<', '>=')} {self.pick(repr('b'), self.leaf('str'))})",
+            f"(DAYS.get({s}) {self.pick('is', '==')} {self.pick('None', 'dt.date(1, 1, 1)')})",
+            f"math.{self.pick('isnan', 'isinf', 'isfinite')}({self.pick(a, f)})",
+        )
+
+    def write_str(self, d):
+        if self.narrow():
+            return super().write_str(d)
+        s = self.write("str", d)
+        return self.pick(
+            f"{s}.{self.pick('swapcase', 'casefold', 'capitalize', 'rstrip')}()",
+            f"{s}.replace('a', 'bb')",
+            f"{s}.{self.pick('zfill', 'ljust', 'rjust')}({self.pick(0, 3)})",
+            f"({s} * {self.pick(0, 2, -1, 'True')})",
+            f"{s}[{self.pick('::-1', '::2', '-2:', '3:1', '1:3', '-2:0:-1')}]",
+            f"{s}.removeprefix('a')",
+            f"('%s!' % {s})",
+            f"COLORS[{s}].name",
+            f"('é' + {s})",
+            f"{self.pick('min', 'max')}({s}, 'b')",
+            f"({s} or {self.leaf('str')})",
+            f"str({s})",
+            f"(lambda q: q.upper())({s})",
+            f"{s}.{self.pick('split', 'rsplit')}({self.pick('', repr('b'))})[{self.pick(0, -1)}]",
+            f"{s}.{self.pick('partition', 'rpartition')}('b')[{self.pick(0, 1, 2)}]",
+            f"'-'.join({s}.split('b'))",
+        )
+
+    def statements(self, depth, indent, kept=()):
+        lines = super().statements(depth, indent, kept)
+        for _ in range(self.rng.randrange(3)):
+            kind = self.pick("int", "float", "str")
+            own = [n for n in self.names.get(kind, []) if n.startswith("v")]
+            if own:
+                lines += [indent + line for line in self.more(kind, own)]
+        return lines
+
+    def more(self, kind, own):
+        """Return statements that change names of their own."""
+        self.count += 1
+        one, two = self.rng.choice(own), self.rng.choice(own)
+        x, n = f"x{self.count}", f"n{self.count}"
+        new = lambda d=1: self.write(kind, d)
+        division = f"{n} = {self.leaf('int')} // {self.leaf('int')}"
+        match self.rng.randrange(15):
+            case 11:
+                return [
+                    f"{x} = [{self.pick('', new())}]",
+                    f"for {n} in range({self.leaf('int')} % 5):",
+                    f"    if {self.write('bool', 1)}:",
+                    f"        {x}.append({self.pick(new(), one)})",
+                    f"    {self.pick('pass', f'{x} += [{new()}]', f'{x}.append({n})')}",
+                    f"for {n} in {self.pick(x, f'reversed({x})', f'sorted({x})', f'{x}[1:]')}:",
+                    f"    {one} = {n}",
+                    *self.pick(
+                        (), (f"if {x}:", f"    {two} = {x}[{self.pick(0, -1)}]")
+                    ),
+                ]
+            case 12:
+                test = self.pick("", f" if {n} != 2")
+                return [
+                    f"{x} = [{new()} for {n} in range({self.leaf('int')} % 6){test}]",
+                    f"y{x} = {x}",
+                    f"if {self.write('bool', 1)}:",
+                    f"    y{x}.append({one})",
+                    f"    {x}.extend([{new()}, {two}])",
+                    f"for {n}, k in {self.pick(f'pairwise({x})', f'zip({x}, {x}[1:])')}:",
+                    f"    {one} = {self.pick(n, 'k')}",
+                    f"if len({x}) > 2:",
+                    f"    {two} = {self.pick('min', 'max')}(y{x}, default={one})",
+                ]
+            case 13:
+                return [
+                    f"{x} = []",
+                    f"for {n} in ({new()}, {new()}):",
+                    f"    {x}.append(({n}, {self.leaf('int')}, {self.leaf('str')}))",
+                    f"for k, ({n}, y{x}, z{x}) in enumerate({x}, {self.pick(0, 2)}):",
+                    f"    if y{x} > k and z{x} != 'a':",
+                    f"        {one} = {n}",
+                ]
+            case 10:
+                value = self.write("int", 1)
+                return [f"if ({n} := {value}) > 2:", f"    {one} = {new()}"]
+            case 0:
+                return [f"{one}, {two} = {two}, {new()}"]
+            case 1:
+                pairs = ", ".join(new() for _ in range(3))
+                return [
+                    f"for {n}, {x} in enumerate(({pairs})):",
+                    f"    if {n} {self.pick('>', '==')} 1:",
+                    f"        {one} = {x}",
+                ]
+            case 2:
+                pairs = [f"({new()}, {new()})" for _ in "12"]
+                return [
+                    f"for {x}, {n} in zip({', '.join(pairs)}):",
+                    f"    {one} = {x} if {self.write('bool', 1)} else {n}",
+                ]
+            case 3:
+                inner = self.pick(
+                    "(ValueError, ZeroDivisionError)",
+                    "ValueError",
+                    "ZeroDivisionError",
+                    "ZeroDivisionError as e",
+                )
+                return [
+                    f"{n} = 0",
+                    "try:",
+                    "    try:",
+                    f"        {division}",
+                    f"        {one} = {new()}",
+                    f"    except {inner}:",
+                    f"        {one} = {new()}",
+                    *self.pick((), ("    else:", f"        {n} += 1")),
+                    "except ZeroDivisionError:",
+                    f"    {two} = {new()}",
+                    f"if {n} > 2:",
+                    f"    {one} = {two}",
+                ]
+            case 4:
+                more = f"{x}.append({new()})"
+                return [
+                    f"{x} = [{new()}]",
+                    self.pick(more, f"{x} += [{new()}, {one}]", f"{x} += ({one},)"),
+                    f"for {n} in {x}:",
+                    f"    {one} = {n}",
+                ]
+            case 5:
+                return [f"{x} = {one} = {new()}", f"{two} = {x}", f"del {x}"]
+            case 6:
+                return [
+                    f"{n} = 0",
+                    "while True:",
+                    f"    {n} += 1",
+                    f"    if {n} > 3 or {self.write('bool', 1)}:",
+                    "        break",
+                    f"    {one} = {new()}",
+                ]
+            case 7:
+                return [
+                    f"for {n} in range({self.pick(3, 5)}):",
+                    f"    for {x} in range({self.leaf('int')} % 4):",
+                    f"        if {x} == {n} - 1:",
+                    f"            {self.pick('break', 'continue')}",
+                    f"        {one}, {two} = {new()}, {one}",
+                    "    else:",
+                    f"        {one} = {new()}",
+                    f"        {self.pick('continue', 'break', 'pass')}",
+                ]
+            case 8:
+                return [
+                    f"for {n} in range({self.pick(3, 6)}, {self.pick(0, -3)}, -2):",
+                    f"    {two} = {one}",
+                    "    try:",
+                    f"        {x} = {self.leaf('int')} % ({n} - {self.leaf('int')})",
+                    "    except ZeroDivisionError:",
+                    f"        {one} = {new()}",
+                ]
+            case 9:
+                return [
+                    f"{x} = ({one}, ({two}, {new()}))",
+                    f"({one}, ({n}, {two})) = {x}",
+                ]
+        return [
+            f"{x} = None",
+            f"if {self.write('bool', 1)}:",
+            f"    {x} = {new()}",
+            f"if {x} is not None:",
+            f"    {one} = {x}",
+        ]
+
+    def name_window(self):
+        super().name_window()
+        self.names["int"] += [
+            "min(items, key=lambda t: t.x).i",
+            "sum(1 for t in items if t.b)",
+            "sum(t.b for t in items)",
+            "max(items, key=lambda t: (t.s, -t.i)).j",
+            "items[len(items) // 2].i",
+            "min(t.i if t.b else t.j for t in items)",
+            "len([t for t in items if t.b])",
+            "sum(n * t.i for n, t in enumerate(items, 2))",
+            "sum([t.j for t in items[-3:]], 4)",
+            "sorted(t.i for t in items)[0]",
+            "sorted(items, key=lambda t: (t.s, t.j))[1].i",
+            "sorted(items, key=lambda t: t.b, reverse=True)[-1].j",
+            "max((t.i for t in items if t.b), default=-1)",
+        ]
+        self.names["float"] += [
+            "sum(t.x * k for t in items for k in range(t.j % 3))",
+            "max(k * t.y for t in items for k in (1, 2) if k > t.i)",
+            "items[-2].y",
+            "sum((b.x - a.x for a, b in zip(items, items[1:])), 0.5)",
+            "sorted([t.x for t in items])[len(items) // 2]",
+            "sorted((t.y for t in items), reverse=True)[0]",
+            "sorted(items, key=lambda t: -t.y)[0].x",
+            "sorted((t.b, t.x) for t in items)[-1][1]",
+            "max([t.y for t in items if t.b], default=0.5)",
+            "sum((t.x for t in reversed(items[:4])), -0.0)",
+        ]
+        self.names["bool"] += [
+            "any(t.b for t in items)",
+            "all(t.x > t.y for t in items)",
+        ]
+        self.names["str"] += [
+            "min(t.s for t in items)",
+            "sorted(t.s for t in items)[-1]",
+            "items[::-1][0].s",
+        ]
+
+
+class WiderWriter(Wider, Writer):
+    """Writes functions of plain items."""
+
+
+class WiderRichWriter(Wider, RichWriter):
+    """Writes functions of items of many types."""
 
 
 COLUMNS = ("i", "j", "x", "y", "s", "b", "ts")

@@ -25,6 +25,10 @@ class Trade(NamedTuple):
     volume: int | None
 
 
+class Word(NamedTuple):
+    text: str
+
+
 def write(path, **columns):
     pq.write_table(pa.table(columns), path, row_group_size=2)
 
@@ -184,6 +188,26 @@ def test_a_file_that_was_written_again_is_read_again(tmp_path):
         table = read_parquet_table(path, range(1), Trade)
 
         assert [volume] == table.column("volume").to_pylist()
+
+
+def test_a_code_that_the_dictionary_does_not_have_is_damage(tmp_path, reader_of):
+    """The third of 24 codes of two bits, 0, 1, 2, 0, 1, 2..., becomes 3."""
+    path = tmp_path / "damaged.parquet"
+    table = pa.table({"text": ["a", "b", "c"] * 200})
+    pq.write_table(table, path, compression="none", write_statistics=False)
+    codes = bytes([0b00100100, 0b01001001, 0b10010010]) * 4
+    assert codes in path.read_bytes()
+    damaged = bytes([0b00110100]) + codes[1:]
+    path.write_bytes(path.read_bytes().replace(codes, damaged, 1))
+
+    with pytest.raises(
+        InputError, match=r"damaged\.parquet must be .* dictionary bounds"
+    ):
+        list(reader_of(path, "parquet", Word))
+    with pytest.raises(
+        InputError, match=r"damaged\.parquet must be .* dictionary bounds"
+    ):
+        read_parquet_table(path, range(600), Word)
 
 
 def test_strings_that_a_file_has_as_codes_are_read_as_codes(tmp_path):

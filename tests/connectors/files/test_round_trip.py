@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import anabranch as ab
 from anabranch.connectors.avro import AvroEncoder
-from anabranch.connectors.kafka import KafkaSource
+from anabranch.connectors.kafka import KafkaMessage, KafkaSource
 from anabranch.connectors.lines import LineEncoder
 from anabranch.errors import (
     ArgumentError,
@@ -24,7 +24,6 @@ from anabranch.errors import (
     OperatorError,
     OutputError,
 )
-from anabranch.operators.sources import KafkaMessage
 from tests import needs
 
 FORMATS = ("csv", "jsonl", "parquet")
@@ -138,10 +137,10 @@ def test_values_come_back(tmp_path_factory, form):
 @pytest.mark.long
 @pytest.mark.parametrize("form", FORMATS)
 def test_many_values_come_back(tmp_path_factory, form):
-    """A file takes some milliseconds, so these are fewer rows with more values."""
+    """More than 5,000 values; a file takes some milliseconds, so each has several."""
     folder = tmp_path_factory.mktemp(form)
 
-    @settings(max_examples=1000)
+    @settings(max_examples=1100)
     @given(ROWS)
     def test(rows):
         check(form, rows, folder)

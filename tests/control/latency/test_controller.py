@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import pytest
 
-from anabranch.connectors.offered import burst, steps
 from anabranch.control.goals import latency
 from anabranch.control.latency.controller import LatencyController
 from anabranch.metrics.latency import Latencies, sojourns
 from anabranch.metrics.load import Epoch
 from anabranch.metrics.pipeline import RegionLoad
+from anabranch.testing.offered_load import burst, steps
 from bench.latency.simulated_queue import Machine, SimulatedQueue
 from tests.control.seen import observed
 

@@ -2,12 +2,15 @@
 
 import gzip
 import threading
+import time
+import zlib
 from typing import NamedTuple
 
 import pytest
 
 import anabranch as ab
 from anabranch.engines.local.source_thread import Alone, Flusher, Gate, SourceThread
+from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sources import ReadFiles
 from anabranch.runtime.ambient import Ambient
@@ -233,3 +236,34 @@ def test_a_source_that_is_stopped_reads_no_further(trades):
 
     assert 10 == thread.read
     assert into.asked <= 2
+
+
+class Reading(NamedTuple):
+    number: int
+    value: float
+
+
+@ab.declare(state="stateless")
+def invert(reading: Reading) -> Reading:
+    time.sleep(0.0005)  # so that the source is ahead when it breaks off
+    return reading._replace(value=1 / (reading.number % 53 - 3))
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_all_before_a_truncated_file_is_delivered_although_failed_items_are_skipped(
+    tmp_path, degree
+):
+    numbers = range(4000)
+    rows = "number,value\n" + "".join(f"{n},{n * 0.37}\n" for n in numbers)
+    whole = gzip.compress(rows.encode())
+    path = tmp_path / "readings.csv.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    text = zlib.decompressobj(wbits=31).decompress(path.read_bytes()).decode()
+    complete = text.count("\n") - 1
+    expected = [n for n in numbers[:complete] if n % 53 != 3]
+    out = ab.read_csv(path, Reading).map(invert).to_list()
+
+    with pytest.raises(InputError, match="must be a whole gzip file"):
+        ab.run(out, on="local", degree=degree, on_error="skip")
+
+    assert expected == [reading.number for reading in out.items]

@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
+import math
 import os
 import random
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -27,7 +29,7 @@ import pytest
 
 from anabranch.connectors.reader import FileReader
 from anabranch.epochs.intake.open_intake import open_intake
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.epochs.unit.inputs import read_piece
 from anabranch.errors import InputError
 from anabranch.graph.graph import Graph, Op
@@ -462,15 +464,20 @@ def main() -> int:
     """Read mutated files with all readers; print each on which they differ."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seeds", default="0:50000", metavar="FIRST:LAST")
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--footers", action="store_true", help="of Parquet, only")
     given = parser.parse_args()
     first, last = map(int, given.seeds.split(":"))
+    until_s = time.monotonic() + 60 * given.minutes
     read = read_mutated_footer if given.footers else read_mutated
     os.environ["ANABRANCH_COMPILE"] = "at once"
     warnings.simplefilter("ignore")
     seen_of: Counter[str] = Counter()
     failed = []
     for seed in range(first, last):
+        if time.monotonic() > until_s:
+            last = seed
+            break
         with tempfile.TemporaryDirectory() as made:
             try:
                 form, found = read(Path(made), seed)
@@ -480,7 +487,7 @@ def main() -> int:
                 continue
         ended = "stopped" if found.error else "bad rows" if found.lost else "whole"
         seen_of[f"{form}, {ended}"] += 1
-    told = f"{last - first} mutated inputs: {len(failed)} differ {failed}"
+    told = f"seeds {first} to {last - 1}: {len(failed)} differ {failed}"
     print(f"{told}; {dict(seen_of)}")  # noqa: T201 - a tool
     return 1 if failed else 0
 

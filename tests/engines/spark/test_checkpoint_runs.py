@@ -13,7 +13,7 @@ import pytest
 import anabranch as ab
 from anabranch.epochs.checkpoint.contents import Contents
 from anabranch.epochs.state.restore import local_directory, name_states
-from anabranch.errors import CheckpointError, OperatorError, OutputError
+from anabranch.errors import CheckpointError, InputError, OperatorError, OutputError
 from tests import needs
 
 pytestmark = pytest.mark.spark
@@ -108,6 +108,38 @@ def test_a_job_that_failed_goes_on_where_it_was(tmp_path, degree, host):
     assert [] == [p.name for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
+class Stepping(ab.Operator):
+    """An operator whose attributes reach it."""
+
+    count = 0
+
+    def setup(self):
+        self.steps = [self.step]
+
+    def step(self, item):
+        self.count += 1
+        return Count(item.number, item.key, self.count)
+
+    def process(self, item):
+        return [step(item) for step in self.steps]
+
+
+@pytest.mark.parametrize("key", ["key", None])
+def test_operators_that_reach_themselves_go_on_where_they_were(tmp_path, key):
+    def sink():
+        checked = ab.from_iterable(ITEMS, type=Item).map(fails_at(70, tmp_path))
+        keyed = checked if key is None else checked.key_by(key)
+        return keyed.apply(Stepping, type=Count).write_csv(tmp_path / "out")
+
+    with pytest.raises(OperatorError, match="not yet"):
+        run(sink(), folder=tmp_path)
+    (tmp_path / "mended").touch()
+    run(sink(), folder=tmp_path, degree=3, epoch_items=13)
+
+    of_one = [Count(n, "abc"[n % 3], n + 1) for n in range(ROWS)]
+    assert csv_of(COUNTS if key else of_one) == parts_of(tmp_path / "out")
+
+
 def test_a_job_that_has_ended_does_nothing_when_started_again(tmp_path):
     run(counts().write_csv(tmp_path / "out"), folder=tmp_path)
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
@@ -116,6 +148,39 @@ def test_a_job_that_has_ended_does_nothing_when_started_again(tmp_path):
 
     assert 0 == job.metrics().epochs
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").iterdir()}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("change", ["rewritten", "longer", "gone"])
+def test_a_job_that_has_ended_refuses_another_input(tmp_path, form, change):
+    source = tmp_path / f"in.{form}"
+
+    def write(items):
+        stream = ab.from_iterable(items, Item)
+        sink = getattr(stream, f"write_{form}")(source, mode="overwrite")
+        ab.run(sink, on="sequential")
+
+    def sinks():
+        stream = getattr(ab, f"read_{form}")(source, Item).key_by("key").scan(count, 0)
+        return stream.write_csv(tmp_path / "out"), stream.write_csv(
+            tmp_path / "one.csv"
+        )
+
+    write(ITEMS)
+    program = sinks()
+    run(*program, folder=tmp_path)
+    program = sinks()
+    source.unlink()
+    if change != "gone":
+        others = [*ITEMS, Item(7, "a")] if change == "longer" else ITEMS[:-1]
+        write([*others[:-1], Item(8, "b")] if change == "rewritten" else others)
+
+    with pytest.raises((CheckpointError, InputError), match="a source must"):
+        run(*program, folder=tmp_path)
+
+    assert csv_of(COUNTS) == parts_of(tmp_path / "out")
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+    assert csv_of(COUNTS) == (tmp_path / "one.csv").read_text()
 
 
 @pytest.mark.long

@@ -20,6 +20,7 @@ from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 from tests.programs.functions import (
     Event,
     Replay,
+    Sheaves,
     numbered,
     smooth_block,
     to_itself,
@@ -118,6 +119,14 @@ def number(count: int, sample: Sample) -> tuple[int, Sample]:
     return count + 1, Sample(sample.number, sample.value + count)
 
 
+def is_sign(event: Event) -> bool:
+    return event.key == "sign"
+
+
+def first(events: list[Event]) -> Event:
+    return events[0]
+
+
 def make_ticks(seed, count=90):
     """Times that stand still for a while, jump, and fall behind now and then."""
     rng, now, found = Random(seed), 0, []
@@ -135,6 +144,23 @@ def run_imitated(sink, monkeypatch, tmp_path, **options):
 
 def of_regions(sink):
     return [name for one in ab.compile(sink).plan.regions for name in one.operators]
+
+
+@pytest.mark.parametrize("how", ["window", "apply"])
+@pytest.mark.parametrize("epoch_items", [1, 2, 7])
+def test_a_punctuation_reaches_keys_of_earlier_epochs_that_may_be_forgotten(
+    how, epoch_items, monkeypatch, tmp_path
+):
+    keys = ("b", "a", "c", "sign", "a")
+    events = [Event(ts, key, 0, 0) for ts, key in enumerate(keys)]
+    signs = ab.from_iterable(events, Event).event_time("ts").punctuate(is_sign)
+    keyed = signs.key_by("key", forget_after=100)
+    windows = keyed.window(punctuation=True).aggregate(first)
+    out = (windows if how == "window" else keyed.apply(Sheaves)).to_list()
+
+    found = run_imitated(out, monkeypatch, tmp_path, epoch_items=epoch_items)
+
+    assert [events[n] for n in (1, 0, 2, 3, 4)] == found
 
 
 @pytest.mark.parametrize("late", ["drop", "current"])

@@ -84,7 +84,7 @@ class Campaign:
                 )
                 return "refused"
         sums, windows = expected()
-        assert (sums, windows, sums) == simulation.outputs(), told
+        assert (sums, windows, sums, sums) == simulation.outputs(), told
         return "went back" if said else "same"
 
     def _find_killed(self, kill: tuple[str, int]) -> Path:

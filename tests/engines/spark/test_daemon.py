@@ -99,3 +99,45 @@ def test_freed_memory_is_used_again_without_faults():
     )
 
     assert int(found.stdout) < 1000  # of 163,840 pages
+
+
+ARROW_FAULTS = """
+import resource, runpy, sys, time
+
+daemon = runpy.run_path(sys.argv[1])
+daemon["keep_freed_memory"]()
+
+import numpy as np
+import pyarrow as pa
+
+if pa.default_memory_pool().backend_name != "mimalloc":
+    sys.exit("skip")
+
+def use():
+    buffers = [pa.allocate_buffer(1 << 22) for _ in range(8)]
+    for buffer in buffers:
+        np.frombuffer(buffer, np.uint8).fill(1)
+
+use()
+found = []
+for _ in range(6):
+    time.sleep(0.03)  # longer than Arrow keeps it by itself
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    use()
+    found.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(sum(found))
+"""
+
+
+def test_memory_freed_by_arrow_is_used_again_without_faults(monkeypatch):
+    monkeypatch.delenv("MIMALLOC_PURGE_DELAY", raising=False)
+    found = subprocess.run(
+        [sys.executable, "-c", ARROW_FAULTS, daemon.__file__],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    if found.stderr == "skip\n":
+        pytest.skip("Arrow has another allocator")
+    assert int(found.stdout) < 1000  # some thousands without

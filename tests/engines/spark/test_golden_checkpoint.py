@@ -20,7 +20,7 @@ from anabranch.epochs.checkpoint.record import FORMAT, read_record
 from anabranch.epochs.checkpoint.seal import NO_KEY
 from anabranch.epochs.intake.connectors import RangedIntake
 from anabranch.epochs.intake.items import GeneratedIntake
-from anabranch.epochs.pickle import PickledNames, Pickler
+from anabranch.epochs.transport.pickle import PickledNames, Pickler
 from anabranch.errors import CheckpointError
 from anabranch.language.drafts import build_graph
 from tests import needs

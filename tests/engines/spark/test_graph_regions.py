@@ -56,6 +56,63 @@ def test_degrees_that_change_from_epoch_to_epoch_change_nothing(
     assert_same(program(seed, graphs=True), run)
 
 
+class Score(NamedTuple):
+    name: str
+    points: int
+
+
+def renamed(score: Score) -> Score:
+    return Score(f"{score.name}{score.points % 7}", score.points)
+
+
+def add_points(total: int, score: Score) -> tuple[int, Score]:
+    return total + score.points, Score(score.name, total + score.points)
+
+
+def twice(seen: list[Score]) -> list[Score]:
+    return [*seen, *seen]
+
+
+class Doubled(ab.Operator):
+    """Keeps nothing, so that it may be in a region of another key than its own."""
+
+    def process(self, score: Score) -> list[Score]:
+        return [score, score]
+
+
+@ab.declare(state="stateless")
+class Recalled(ab.Operator):
+    """Keeps what makes no difference."""
+
+    def setup(self) -> None:
+        self.known: dict[Score, list[Score]] = {}
+
+    def process(self, score: Score) -> list[Score]:
+        return self.known.setdefault(score, [score, score])
+
+
+@pytest.mark.parametrize("how", [Doubled, Recalled, "block"])
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_what_keeps_nothing_may_follow_a_key_that_has_changed(
+    how, degree, monkeypatch, tmp_path
+):
+    scores = [Score("abc"[n % 3], n) for n in range(60)]
+    sums = ab.from_iterable(scores, Score).key_by("name").scan(add_points, 0)
+    again = sums.map(renamed).key_by("name")
+    last = again.block(twice, pop=1, push=2) if how == "block" else again.apply(how)
+    out = last.to_list()
+    totals, expected = dict.fromkeys("abc", 0), []
+    for name, points in scores:
+        totals[name] += points
+        expected += [Score(f"{name}{totals[name] % 7}", totals[name])] * 2
+
+    with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
+        ab.run(out, on="spark", degree=degree, epoch_items=7)
+
+    assert expected == out.items
+    assert any(len(one.operators) > 2 for one in ab.compile(out).plan.regions)
+
+
 class Order(NamedTuple):
     number: int
     user: str

@@ -52,6 +52,50 @@ class Fussy(ab.Operator):
         return [self.sum]
 
 
+class Hooked(ab.Operator):
+    """An operator whose attributes reach it: the state, and defaults that hide its loss."""
+
+    n = 0
+    hook = None
+
+    def setup(self):
+        self.hook = self.odd
+        self.handlers = {True: self.odd, False: lambda: self.add(10)}
+
+    def odd(self):
+        self.add(1)
+        self.hook = self.even
+
+    def even(self):
+        self.add(100)
+        self.hook = self.odd
+
+    def add(self, count):
+        self.n += count
+
+    def process(self, item):
+        self.hook()
+        self.handlers[item.n % 3 == 0]()
+        return [(item, self.n)]
+
+
+class Forgetful(ab.Operator):
+    """An operator with a pickled form that lacks a part of its state."""
+
+    def setup(self):
+        self.seen = {}
+
+    def __getstate__(self):
+        return {}
+
+    def __setstate__(self, state):
+        self.seen = {}
+
+    def process(self, item):
+        self.seen[item.n % 5] = item
+        return [len(self.seen)]
+
+
 def count(n, item):
     return n + 1, (n, item)
 
@@ -97,6 +141,13 @@ PROGRAMS = {
     ),
     "a key fails at the end": lambda: (
         readings("a", "b", "a", "b", "c").key_by("k").apply(Fussy)
+    ),
+    "attributes of each key reach their operator": lambda: (
+        typed().key_by("k").apply(Hooked)
+    ),
+    "attributes of the only state reach their operator": lambda: typed().apply(Hooked),
+    "an operator has a pickled form of its own": lambda: (
+        typed().key_by("k").apply(Forgetful)
     ),
     "the only state fails at the end": lambda: readings("a", "b").apply(Fussy),
 }
@@ -154,4 +205,5 @@ def test_only_a_state_of_the_regions_key_is_kept(key, replicated, expected):
     op = Op("count", Scan(count, 0), key=own)
     unit = SimpleNamespace(key=key, replicated=replicated)
 
-    assert expected == remembers_nothing(unit, op)
+    layout = SimpleNamespace(stateless=frozenset())
+    assert expected == remembers_nothing(layout, unit, op)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import signal
 import time
@@ -171,6 +172,28 @@ def test_a_job_that_holds_the_slots_keeps_tasks_from_staying(spark, ways, monkey
 
     assert expected() == out.items
     assert {"job"} == set(ways)
+
+
+def test_tasks_that_come_too_late_end_without_a_failure(ways, monkeypatch, caplog):
+    begin = residence._Stay.begin
+
+    def begin_late(stay, *given):
+        port = stay.hub.port
+        stay.hub.close()
+        with monkeypatch.context() as patched:
+            patched.setattr(type(stay.hub), "port", port)
+            begin(stay, *given)
+        assert stay._over.wait(60)
+
+    monkeypatch.setattr(residence._Stay, "begin", begin_late)
+    out = keyed(ab.from_iterable(trades(), Trade)).to_list()
+
+    with caplog.at_level(logging.DEBUG):
+        ab.run(out, on="spark", degree=2, epoch_items=30)
+
+    assert expected() == out.items
+    assert {"job"} == set(ways)
+    assert "resident tasks ended" not in caplog.text  # as they do when they fail
 
 
 @pytest.mark.long

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from anabranch.epochs.pickle import PickledNames
+from anabranch.epochs.transport.pickle import PickledNames
 
 SCRIPT = """
 from __future__ import annotations
-import abc, enum, functools, subprocess, sys
+import abc, enum, functools, numbers, subprocess, sys
 from collections import namedtuple
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +22,8 @@ from typing import NamedTuple, NewType, Optional
 
 import anabranch as ab
 from anabranch.epochs.layout import lay_out
-from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.ship import pack
+from anabranch.epochs.transport.pickle import Pickler
+from anabranch.epochs.transport.ship import pack
 from anabranch.epochs.task import Spec
 from anabranch.language.drafts import build_graph
 from anabranch.runtime.ambient import capture_settings
@@ -79,6 +79,19 @@ class Square(Shape):
     def area(self): return self.side ** 2
     def __eq__(self, other): return type(other) is Square and other.side == self.side
 
+class Rectangle:
+    def __init__(self, side): self.side = side
+    def __eq__(self, other): return type(other) is Rectangle and other.side == self.side
+    @functools.cached_property
+    def area(self): return self.side * self.side
+    @functools.singledispatchmethod
+    def plus(self, other): return "other"
+    @plus.register
+    def _(self, other: int): return self.side + other
+
+numbers.Number.register(Square)  # a class of Python, which has its own list
+numbers.Real.register(bytearray)
+
 class Refused(Exception):
     def __init__(self, item, code):
         super().__init__(f"{item} is refused")
@@ -105,6 +118,8 @@ Local = local()
 noted = Noted(1, 2.0)
 noted.remark = "kept"
 
+def is_number(value): return isinstance(value, numbers.Number)
+
 @ab.declare(state="stateless")
 def change(value):
     match value:
@@ -114,18 +129,20 @@ def change(value):
         case Noted(): return value.remark, value
         case Trade(): return value._replace(price=Money(1))
         case Slotted(): return value.side is Side.SELL, value
-        case Square(): return isinstance(value, Shape), value.area(), value
+        case Square(): return isinstance(value, Shape), value.area(), is_number(value), value
+        case Rectangle(): return value.area, value.plus(1), value.plus(""), value
         case Square.Corner(): return value, Square.Corner(2)
         case Refused(): return value.code, value.args, type(value) is Refused
         case Pair(): return Pair(value.right, value.left)
         case int(): return fibonacci(value), Count(value), tell(value)
         case Doubled(): return value.twice, Doubled(value.n + 1)
+        case bytearray(): return is_number(value), value
     return value
 
 VALUES = [
     Side.BUY, Handler.SHIFT, Rights.READ | Rights.WRITE, Trade(None, 2.5), noted,
-    Slotted(Side.SELL), Doubled(4), Picky("a"), Square(3), Square.Corner(1),
-    Refused(7, code=3), Pair(1, 2), 12, Unmentioned(5), Local(6),
+    Slotted(Side.SELL), Doubled(4), Picky("a"), Square(3), Square.Corner(1), Rectangle(2),
+    Refused(7, code=3), Pair(1, 2), 12, Unmentioned(5), Local(6), bytearray(b"a"),
     [Trade(1, 1.0), {"side": Side.SELL}],
 ]
 
@@ -159,8 +176,8 @@ if __name__ == "__main__":
 
 WORKER = """
 from pathlib import Path
-from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.ship import unpack
+from anabranch.epochs.transport.pickle import Pickler
+from anabranch.epochs.transport.ship import unpack
 from anabranch.connectors.files.arrow_items import form_of
 
 spec, names = unpack(Path("shipped").read_bytes())
@@ -169,13 +186,14 @@ pickler = Pickler(graph, names)
 (change,) = [code.function for code in graph["change"].kind.user_code]
 values = pickler.loads(Path("values").read_bytes())
 (trade,) = pickler.classes
-results = list(map(change, values)), form_of(trade).names
+with spec.settings.in_force():
+    results = list(map(change, values)), form_of(trade).names
 Path("results").write_bytes(pickler.dumps(results))
 """
 
 
-def run_script(folder, name, *arguments):
-    path = os.pathsep.join(entry for entry in sys.path if entry)
+def run_script(folder, name, *arguments, paths=()):
+    path = os.pathsep.join(entry for entry in (*paths, *sys.path) if entry)
     return subprocess.run(
         [sys.executable, name, *arguments],
         cwd=folder,

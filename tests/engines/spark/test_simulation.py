@@ -6,8 +6,9 @@ stay, and then what they do and hear in which order, with epochs that overlap; w
 driver dies; whether the machine then loses its power, so that what was not synced is
 torn and the states of the hosts are gone; where a second driver takes over while the
 first still lives; and whether checkpoint and outputs are in a store, which has no lock,
-no rename and no link, and which keeps what it has taken. One of the sinks is a system
-outside, which tasks write: it fences a writer off when another one comes, as Kafka does.
+no rename and no link, and which keeps what it has taken. Two of the sinks are systems
+outside, which tasks write: one fences a writer off when another one comes, as Kafka does;
+all tasks write the other in parts, which the driver commits or, with an odd seed, a worker.
 Whatever happens, the outputs must be those of one thread. The
 same seed gives the same schedule: ``pytest --all tests/.../test_simulation.py -k seed7``.
 More of them, until an hour is over or one of them fails:
@@ -41,18 +42,18 @@ import pytest
 
 import anabranch as ab
 from anabranch import job
-from anabranch.epochs import pickle, ship
 from anabranch.epochs.checkpoint import directory as upkeep
 from anabranch.epochs.cluster import TRIES
 from anabranch.epochs.division import OF_JOBS, Divider, StageCosts
 from anabranch.epochs.faults import IN_DELIVERY, IN_WORKERS
 from anabranch.epochs.state import buckets
 from anabranch.epochs.state.store import close_buckets
+from anabranch.epochs.transport import pickle, ship
 from anabranch.errors import AnabranchError, FencedError
 from anabranch.operators.sinks import WriteFiles
 from anabranch.runtime.ambient import AmbientSettings
 from tests import needs
-from tests.connectors.own import Ledger
+from tests.connectors.own import Ledger, Parted
 from tests.engines.spark.imitation import (
     Attempt,
     Batches,
@@ -188,6 +189,14 @@ def make_ledger(path: Path, _driver: int) -> Ledger:
     return Ledger(path)
 
 
+@functools.cache
+def make_parted(path: Path, _driver: int, *, in_workers: bool) -> Parted:
+    """Return the sink in parts of one driver."""
+    sink = Parted(path)
+    sink.in_workers = in_workers
+    return sink
+
+
 class Simulation:
     """One job under one schedule, until it has come to its end."""
 
@@ -199,6 +208,10 @@ class Simulation:
         self.folder.mkdir(exist_ok=exist_ok)
         self.hosts = folder / "hosts"
         self._ledgers = [make_ledger(folder / "ledger", n) for n in range(2)]
+        self._parted = [
+            make_parted(folder / "parted", n, in_workers=bool(seed % 2))
+            for n in range(2)
+        ]
         self._monkeypatch = monkeypatch
         self.schedule = Schedule(seed, self.folder)
         self._taken_over = False
@@ -206,6 +219,10 @@ class Simulation:
     def run(self) -> None:
         if self.schedule.chance.random() < 0.4:
             self.schedule.second = self._take_over
+        self.drive_to_the_end()
+
+    def drive_to_the_end(self) -> None:
+        """Start one driver after the other; between two of them the power may fail."""
         while not self._drive():
             if self.schedule.chance.random() < 0.5:
                 self.schedule.log.append("the power fails")
@@ -260,6 +277,7 @@ class Simulation:
             .aggregate(join_numbers)
             .write_jsonl(self._locate("windows.jsonl")),
             sums.write(self._ledgers[driver]),
+            sums.write(self._parted[driver]),
             epoch_items=EPOCH_ITEMS,
             degree=2,
             checkpoint=self._locate("checkpoint"),
@@ -270,7 +288,7 @@ class Simulation:
     def _locate(self, name: str) -> str:
         return f"{'local://' if self._store else ''}{self.folder / name}"
 
-    def outputs(self) -> tuple[list[str], list[str], list[str]]:
+    def outputs(self) -> tuple[list[str], list[str], list[str], list[str]]:
         parts = sorted((self.folder / "sums").glob("part-*"))
         rows = [row for part in parts for row in part.read_text().splitlines()[1:]]
         lines = (self.folder / "windows.jsonl").read_text().splitlines()
@@ -279,6 +297,7 @@ class Simulation:
             rows,
             [line.strip('"') for line in lines],
             [f"{key},{n}" for key, n in self._ledgers[0].rows()],
+            [f"{key},{n}" for key, n in self._parted[0].rows()],
         )
 
 
@@ -292,7 +311,7 @@ def simulate(folder: Path, seed: int, *, store: bool) -> Schedule:
         simulation.run()
     sums, windows = expected()
     found = simulation.outputs()
-    assert (sums, windows, sums) == found, "\n".join(simulation.schedule.log)
+    assert (sums, windows, sums, sums) == found, "\n".join(simulation.schedule.log)
     return simulation.schedule
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import anabranch as ab
 from anabranch.epochs.checkpoint.contents import _Reader, _stand_in, plain
-from anabranch.epochs.pickle import PickledNames, Pickler
+from anabranch.epochs.transport.pickle import PickledNames, Pickler
 from anabranch.language.drafts import build_graph
 
 
@@ -45,3 +45,35 @@ def test_values_of_classes_that_are_not_at_hand_are_plain_data():
     found = plain(_Reader(data, [_stand_in(text) for text in types]).load())
 
     assert [{"symbol": "A"}, {"total": 3}, {"total": 4}, "BUY", {"n": 5}] == found
+
+
+class Hooked(ab.Operator):
+    def setup(self):
+        self.n = 0
+        self.parts = [self]
+
+    def process(self, item):
+        return []
+
+
+def test_a_state_that_contains_itself_has_an_end_as_plain_data():
+    sinks = [ab.from_iterable([]).apply(Hooked).to_list()]
+    pickler = Pickler(build_graph(sinks), PickledNames({"job:Hooked": Hooked}))
+    operator = Hooked()
+    operator.setup()
+    operator.n = 3
+
+    found = plain(_Reader(io.BytesIO(pickler.dumps(operator)), [Hooked]).load())
+
+    assert {"n": 3, "parts": ["..."]} == found
+
+
+def test_a_function_in_a_state_is_not_made_to_be_looked_at():
+    sinks = [ab.from_iterable([]).apply(Hooked).to_list()]
+    pickler = Pickler(build_graph(sinks), PickledNames({"job:Hooked": Hooked}))
+    operator = Hooked()
+    operator.n, operator.hook = 3, lambda: operator.n
+
+    found = plain(_Reader(io.BytesIO(pickler.dumps(operator)), [Hooked]).load())
+
+    assert {"n": 3, "hook": {}} == found

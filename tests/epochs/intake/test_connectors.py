@@ -31,17 +31,17 @@ def op_of(source):
 def read_by_workers(intake, op, rows, *, exactly):
     """Take an epoch, and read its pieces in any order, as workers would."""
     pieces = intake.take(rows, 2, exactly=exactly)
-    read = [read_partition(piece, op, pytest.fail) for piece in pieces]
+    read = [read_partition(piece, op, pytest.fail, None) for piece in pieces]
     reached = [one for _, one in read]
     names = [piece.partition for piece in pieces]
     intake.advance(latest(zip(names, reached, strict=True)))
-    return [pair for found, _ in read for pair in found]
+    return [pair for found, _ in read for pair in found.items]
 
 
 def read_by_driver(intake, op, rows, *, exactly):
     pieces = intake.take(rows, 2, exactly=exactly)
-    read = [read_shipped(piece, op, pickle, pytest.fail) for piece in pieces]
-    return [pair for found in read for pair in found]
+    read = [read_shipped(piece, op, pickle, pytest.fail, None) for piece in pieces]
+    return [pair for found in read for pair in found.items]
 
 
 def made_by_workers(op, partitions):
@@ -150,12 +150,12 @@ def test_a_piece_can_be_read_again_after_a_failure():
     read_by_workers(intake, op, 4, exactly=False)
     _, piece = intake.take(4, 2, exactly=False)
     with pytest.raises(InputError):
-        read_partition(piece, op, pytest.fail)
+        read_partition(piece, op, pytest.fail, None)
     source.broken = False
 
-    found, _ = read_partition(piece, op, pytest.fail)
+    found, _ = read_partition(piece, op, pytest.fail, None)
 
-    assert ["b2", "b3"] == [item for item, _ in found]
+    assert ["b2", "b3"] == [item for item, _ in found.items]
 
 
 def test_a_socket_goes_on_from_a_position_of_an_earlier_release():

@@ -13,7 +13,7 @@ from anabranch.epochs.intake import files as file_intake
 from anabranch.epochs.intake.files import FileIntake, ParquetIntake
 from anabranch.epochs.intake.intake import FilePiece
 from anabranch.epochs.intake.items import ListedIntake
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.errors import InputError
 from anabranch.graph.graph import Graph
 from anabranch.operators.sources import ReadFiles

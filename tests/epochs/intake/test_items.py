@@ -5,7 +5,7 @@ import pytest
 import anabranch as ab
 from anabranch.epochs.intake import items as listed
 from anabranch.epochs.intake.items import ListedIntake, read_listed
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
 

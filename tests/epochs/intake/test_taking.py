@@ -4,7 +4,7 @@ from contextlib import closing
 
 from anabranch.epochs.intake.intake import Taking
 from anabranch.epochs.intake.items import ListedIntake
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.graph.graph import Graph
 
 

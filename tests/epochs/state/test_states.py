@@ -10,10 +10,10 @@ import pytest
 import anabranch as ab
 from anabranch.compiler.columns.choose_columns import find_columns
 from anabranch.connectors.files.arrow_items import form_of, to_table
-from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.buckets import EMPTY, Stamp, bucket_of_entry
 from anabranch.epochs.state.states import ClockStates, StoredStates, bucket_of
 from anabranch.epochs.state.store import BucketStore, OpenStates, close_buckets
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.errors import EngineError
 from anabranch.graph.kind import Traits
 from anabranch.language.drafts import build_graph

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch.epochs.intake.intake import FilePiece, ParquetPiece
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.epochs.unit.inputs import read_piece
 from anabranch.graph.graph import Op
 from anabranch.operators.sources import ReadFiles

@@ -39,6 +39,10 @@ SOURCES_REFUSED = {
         lambda: from_iterable([], list),
         "list is neither a NamedTuple",
     ),
+    "a pair in a file": (
+        lambda: read_csv("f", tuple[int, str]),
+        "tuple is neither a NamedTuple",
+    ),
     "an attribute that CSV cannot hold": (
         lambda: read_csv("f", Tagged),
         "'tags' of Tagged is list[str]",
@@ -54,6 +58,19 @@ SOURCES_REFUSED = {
     "an iterator": (lambda: from_iterable(iter([1])), "which can be read once"),
     "a number": (lambda: from_iterable(3), "must be given a collection; got 3"),
 }
+
+
+@pytest.mark.parametrize("given", [tuple[int, str], tuple, dict[str, int]])
+def test_items_in_memory_may_be_of_a_plain_type_as_those_of_a_map(given):
+    assert () == tuple(faults_in(lambda: from_iterable([], given).to_list()))
+    assert () == tuple(faults_in(lambda: generate(list, given).to_list()))
+
+
+def test_items_in_memory_need_no_type():
+    (fault,) = faults_in(lambda: from_iterable([], Changing).to_list())
+
+    assert "dataclass Changing is not frozen" in fault.text
+    assert "or leave the type out" in fault.fix
 
 
 @pytest.mark.parametrize(
@@ -119,7 +136,6 @@ def test_a_sink_to_what_is_read_is_refused(path):
 NAMED_LIKE_FILES = {
     "out/x.csv": "name one file 'x.jsonl', or a directory 'x', or use write_csv",
     "x.json": "name one file 'x.jsonl', or a directory 'x'",
-    "x.jsonl.gz": "name one file 'x.jsonl', or a directory 'x'",
     "s3://b/x.parquet?region=eu": "or use write_parquet",
 }
 
@@ -130,6 +146,13 @@ def test_a_directory_of_parts_that_is_named_like_a_file_is_refused(path, advice)
 
     assert "one file must end in .jsonl" in fault.text
     assert advice in fault.fix
+
+
+def test_an_output_that_would_be_compressed_is_refused():
+    (fault,) = faults_in(lambda: from_iterable([1]).write_jsonl("x.jsonl.gz"))
+
+    assert "must not be compressed with gzip" in fault.text
+    assert "name one file 'x.jsonl', or a directory 'x'" in fault.fix
 
 
 @pytest.mark.parametrize("path", ["x.jsonl", "x", "v1.2", ".csv", "day=1.5"])

@@ -3,9 +3,10 @@ from anabranch.language.composites import union
 from anabranch.language.drafts import build_graph
 from anabranch.language.sources import from_iterable
 from anabranch.language.validate import faults_of
+from anabranch.operators.fan_in import Union
 from anabranch.operators.sinks import ToList
 from anabranch.operators.sources import FromIterable
-from anabranch.operators.stateless import Map, Union
+from anabranch.operators.stateless import Map
 from tests.language.faults import assert_accepted, assert_refused
 
 

@@ -1,4 +1,4 @@
-# map | global: nothing is known
+# map | global: the source of operator is not available
 scope = {}
 exec("def operator(item):\n    return item", scope)
 operator = scope["operator"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import NamedTuple
 
@@ -162,6 +163,19 @@ def test_windows_that_stay_in_columns_hold_what_the_interpreter_holds(window):
     assert both.one.states == both.two.states
 
 
+def test_the_least_time_of_64_bits_is_left_to_python():
+    """Its absolute value has no place in 64 bits."""
+    both = Both(
+        ab.from_iterable([], Trade)
+        .key_by("symbol")
+        .window(time=10, on="ts")
+        .aggregate(count=ab.count())
+    )
+
+    with pytest.raises(UnfitError, match="a time is too large"):
+        both.columns([Trade(-(1 << 63), "A", 0.5, 1), Trade(7, "A", 0.5, 1)])
+
+
 def test_many_keys_are_not_held_for_a_few_items(monkeypatch):
     monkeypatch.setattr("anabranch.runtime.columns.held_state._HELD_KEYS", 8)
     stream = ab.from_iterable([], Trade).key_by("ts").window(count=2)
@@ -300,6 +314,22 @@ def test_compiled_helpers_are_exact(function):
     made = chain.run(chain.of_table(to_table(items, form_of(Number)))).items()
 
     assert list(map(repr, map(function, items))) == list(map(repr, made))
+
+
+def divisor(t):
+    return t._replace(n=math.gcd(t.n, 0))
+
+
+def test_a_divisor_beyond_64_bits_is_left_to_python():
+    graph = build_graph([ab.from_iterable([], Number).map(divisor).to_list()])
+    (found,) = find_columns(graph, {op.name: Traits("stateless") for op in graph})
+    assert found.kernel is not None, found.why
+    chain = ColumnChain([graph["map"]], {"map": found.kernel}, {})
+
+    (made,) = chain.run(chain.of_items([Number(1 - (1 << 63), 0.5, "a")])).items()
+    assert (1 << 63) - 1 == made.n
+    with pytest.raises(UnfitError):
+        chain.run(chain.of_items([Number(-1 << 63, 0.5, "a")]))
 
 
 def test_a_punctuation_among_plain_values_makes_the_batch_go_through_python():

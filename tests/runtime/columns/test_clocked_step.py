@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 import anabranch as ab
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.language.drafts import build_graph
 from anabranch.operators.windows import Window
 from anabranch.plan.column_kernels import ColumnShape
 from anabranch.runtime.columns.chain import batch_of_items
-from anabranch.runtime.columns.clocked_step import ClockedPlan, HeldClocked
-from anabranch.runtime.columns.column import Pools
+from anabranch.runtime.columns.clocked_step import (
+    ClockedPlan,
+    HeldClocked,
+    measure_times,
+)
+from anabranch.runtime.columns.column import Pools, UnfitError
 from anabranch.runtime.state import HeldItems, LentStates
 
 
@@ -66,3 +71,9 @@ def test_the_items_of_sliding_windows_are_stored_once():
     state, due, _ = changes["a"]
     of_a = [item for item in ITEMS if item.key == "a"]
     assert ([of_a, [25, 9, 1, 28], 1], 10) == (state, due)
+
+
+@pytest.mark.parametrize("far", [-(1 << 63), (1 << 63) - 1, 1 << 61])
+def test_a_time_without_room_for_sums_is_left_to_python(far):
+    with pytest.raises(UnfitError, match="a time is too large"):
+        measure_times(np.array([5, far]), "int")

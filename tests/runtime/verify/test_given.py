@@ -7,6 +7,7 @@ import pytest
 import anabranch as ab
 from anabranch.errors import AnabranchError, RefutedError
 from anabranch.python import analyze
+from anabranch.runtime.verify.given import SourceWatch
 from tests.operators.test_copied import PROGRAMS
 from tests.programs.compare import run_imitated
 
@@ -46,6 +47,21 @@ def test_what_changes_after_it_was_given_is_found_or_harms_nobody(name):
 
 
 @pytest.mark.usefixtures("blind")
+def test_the_first_items_of_a_source_are_watched_however_often_it_is_read_on():
+    """
+    A live source is read anew for each batch, however small.
+    """
+    out = ab.from_iterable([0]).to_list()
+    (source,) = ab.compile(out, on="local").graph.sources
+    watch = SourceWatch(source)
+
+    for _ in range(4):
+        assert [1, 2] == list(watch.iterate([1, 2]))
+
+    unwatched = iter([3])
+    assert unwatched is watch.iterate(unwatched)
+
+
 def test_verify_off_does_not_look():
     out = PROGRAMS["a scan that gives its list"][0]().to_list()
 

@@ -23,11 +23,15 @@ from anabranch.compiler.columns.values import (
     Group,
     Items,
     Known,
+    ListValue,
+    ListView,
     NoColumnsError,
     RecordValue,
     Scalar,
+    TextParts,
     Value,
     describe,
+    find_constant,
     kind_of_known,
     leaves,
     parts_of,
@@ -138,6 +142,7 @@ CIVIL = (
 
 
 NEAR = (1 << 62) - 1  # sums of two numbers up to it fit 64 bits
+FAR = 1 << 60  # of three numbers up to it, any sum fits 64 bits
 EXACT = 1 << 53  # every integer up to here is a float
 
 
@@ -164,9 +169,12 @@ class Module:
 
     def table(self, table: StringTable) -> int:
         """Return the number of a table."""
-        if table not in self.tables:
-            self.tables.append(table)
-        return self.tables.index(table)
+        for number, known in enumerate(self.tables):
+            # 0.0 and -0.0 are equal, and so are 1 and True
+            if known == table and repr(known) == repr(table):
+                return number
+        self.tables.append(table)
+        return len(self.tables) - 1
 
     def helper(self, text: str) -> None:
         """Add a helper function in front of the others, once."""
@@ -211,6 +219,16 @@ class Arithmetic:
         """Give up whenever this is reached; the rest is unreachable."""
         self.emit("FAIL")
         raise DeadError
+
+    def end_dead(self) -> None:
+        """Give up at the end of a block whose rest is unreachable.
+
+        What is dead may be in a loop that runs no round, or in lines that were dropped.
+        """
+        depth, line = self.lines[-1] if self.lines else (0, "")
+        left = isinstance(line, ReturnLine) or line in ("FAIL", "break", "continue")
+        if depth != self.depth or not left:
+            self.emit("FAIL")
 
     @contextmanager
     def deeper(self) -> Iterator[None]:
@@ -279,24 +297,26 @@ class Arithmetic:
         return rebuild(shape, iter(scalars))
 
     def assign(self, target: Value, value: Value, shape: Shape) -> None:
-        to = list(leaves(target, shape))
-        given = list(leaves(value, shape))
+        self.assign_all([(target, value, shape)])
+
+    def assign_all(self, changes: Sequence[tuple[Value, Value, Shape]]) -> None:
+        """Assign to several variables at once: one may be read by another's value."""
         names, texts = [], []
-        for one, scalar, kinds in zip(to, given, shape.scalars(), strict=True):
-            assert isinstance(one, Scalar)  # noqa: S101 - declared above
-            for suffix, text in zip(
-                kinds.suffixes, self.list_stored(scalar, kinds), strict=False
-            ):
-                name = f"{one.text}{suffix}"
-                if name != text:
-                    names.append(name)
-                    texts.append(text)
-        if len(names) == 1:
-            self.emit(f"{names[0]} = {texts[0]}")
-        elif names:  # at once: one may be read after another was written
+        for target, value, shape in changes:
+            to, given = leaves(target, shape), leaves(value, shape)
+            for one, scalar, kinds in zip(to, given, shape.scalars(), strict=True):
+                assert isinstance(one, Scalar)  # noqa: S101 - declared above
+                for suffix, text in zip(
+                    kinds.suffixes, self.list_stored(scalar, kinds), strict=False
+                ):
+                    name = f"{one.text}{suffix}"
+                    if name != text:
+                        names.append(name)
+                        texts.append(text)
+        if names:
             self.emit(f"{', '.join(names)} = {', '.join(texts)}")
 
-    def truth(self, value: Value) -> Value:
+    def truth(self, value: Value) -> Value:  # noqa: C901, PLR0911 - a table
         match value:
             case Known(value=known) if kind_of_known(known) or isinstance(known, tuple):
                 return Known(bool(known))
@@ -315,6 +335,12 @@ class Arithmetic:
                 return Known(bool(values))
             case Items():
                 return Known(True)
+            case ListValue(name=name):
+                return self.variable("bool", f"{name}_n > 0")
+            case ListView(count=count):
+                return self.variable("bool", f"{count} > 0")
+            case TextParts(value=text):
+                return self.look_up(f"bool({value.text})", "bool", text)
         return self.refuse(f"asks whether a {describe(value)} is true")
 
     def truth_text(self, truth: Value) -> str:
@@ -418,6 +444,8 @@ class Arithmetic:
         if isinstance(left, Known) and isinstance(right, Known):
             return self.fold(_BINARY[op], left.value, right.value)
         if op == "+" and isinstance(left, Group) and isinstance(right, Group):
+            if left.is_list != right.is_list:
+                self.give_up()
             return Group((*left.values, *right.values), left.is_list)
         kinds = {*kinds_in(left), *kinds_in(right)}
         if kinds & {*TIMES}:
@@ -456,10 +484,20 @@ class Arithmetic:
         if op in ("+", "%", "*"):
             one, two = self.string_kind(left), self.string_kind(right)
             if isinstance(left, Known) and two is not None:
-                return self.look_up(f"{left.value!r} {op} s", two, right)
+                return self.look_up(f"{self.literal(left)} {op} s", two, right)
             if isinstance(right, Known) and one is not None and op != "%":
-                return self.look_up(f"s {op} {right.value!r}", one, left)
+                return self.look_up(f"s {op} {self.literal(right)}", one, left)
         return self.refuse("joins strings that are not known")
+
+    def literal(self, value: Value) -> str:
+        """Return a value of the program as it is written in the text of a table."""
+        found = find_constant(value)
+        if found is not None:
+            several = type(found.value) is tuple
+            values = found.value if several else (found.value,)
+            if all(type(one) in _LITERAL for one in values):
+                return repr(found.value)
+        return self.refuse(f"computes with a string and a {describe(value)}")
 
     def string_kind(self, value: Value) -> Kind | None:
         """Return whether a value is str or bytes, if it can be nothing else but
@@ -509,7 +547,7 @@ class Arithmetic:
                 self.give_up()
             return float_text(float(whole))
         if kind == "bool":
-            return f"float({text})"
+            return f"float(int({text}))"  # Numba has no float of a bool
         if exact:
             self.check(f"({text} > {EXACT}) or ({text} < {-EXACT})")
         return f"float({text})"
@@ -556,9 +594,7 @@ class Arithmetic:
         match op:
             case "+" | "-":
                 self.check(
-                    " or ".join(
-                        _too_large(self.whole(v), t) for v, t in ((one, a), (two, b))
-                    )
+                    " or ".join(is_beyond(self.whole(v), NEAR) for v in (one, two))
                 )
             case "*":
                 self.check(f"not (-9e18 < float({a}) * float({b}) < 9e18)")
@@ -712,8 +748,10 @@ class Arithmetic:
             text = self._text_of_none(left)
             plain = len(left.kinds) == 1
             found = Known(text == "True") if plain else Scalar(("bool",), text)
-        else:
+        elif isinstance(left, RecordValue | Group | Items | ListValue | ListView):
             found = Known(False)
+        else:
+            self.refuse(f"asks whether a {describe(left)} is None")
         return self._unary("not", found) if op == "is not" else found
 
     def _contains(self, item: Value, container: Value) -> Value:  # noqa: PLR0911 - a table
@@ -722,8 +760,11 @@ class Arithmetic:
                 if isinstance(item, Known):
                     return self.fold(operator.contains, container.value, item.value)
                 return self.look_up(f"s in {container.value!r}", "bool", item)
+        elif isinstance(container, TextParts) and isinstance(item, Known):
+            found = f"{self.literal(item)} in {container.text}"
+            return self.look_up(found, "bool", container.value)
         elif self.string_kind(container) is not None and isinstance(item, Known):
-            return self.look_up(f"{item.value!r} in s", "bool", container)
+            return self.look_up(f"{self.literal(item)} in s", "bool", container)
         elif isinstance(container, Known) and isinstance(
             container.value, tuple | list | set | frozenset | dict
         ):
@@ -790,12 +831,17 @@ class Arithmetic:
         return self.variable("bool", " or ".join(texts)) if texts else Known(False)
 
     def look_up(
-        self, text: str, gives: Kind, value: Value, table: TableItems = None
+        self,
+        text: str,
+        gives: Kind,
+        value: Value,
+        table: TableItems = None,
+        kind: Any = None,
     ) -> Value:
-        """Return a function of one string, through its table."""
+        """Return a function of one string, through its table; `kind` is an Enum."""
         found = [kind for kind in kinds_in(value) if kind in CODED]
         of: Kind = found[0] if found else "str"
-        return self.look_up_table(StringTable(text, gives, table, of), value)
+        return self.look_up_table(StringTable(text, gives, table, of, kind=kind), value)
 
     def look_up_table(self, table: StringTable, value: Value) -> Value:
         """Return a table's entry for a string."""
@@ -804,7 +850,8 @@ class Arithmetic:
         code = self.plain(value, table.of)
         number = 2 * self.module.table(table)
         self.check(f"Q[{number + 1}][{code}]")
-        return self.variable(table.gives, f"Q[{number}][{code}]")
+        made = self.variable(table.gives, f"Q[{number}][{code}]")
+        return Scalar(made.kinds, made.text, type=table.kind)
 
 
 def _is_tuple(value: Value) -> bool:
@@ -817,6 +864,7 @@ def _is_tuple(value: Value) -> bool:
 
 
 _MOST_COMPARED = 64
+_LITERAL = (str, bytes, int, bool, type(None))
 _NUMBERS: set[Kind] = {"int", "float", "bool"}
 _UNARY: dict[str, Callable[..., Any]] = {
     "+": operator.pos,
@@ -856,10 +904,12 @@ def float_text(value: float) -> str:
     return f"({value!r})"
 
 
-def _too_large(value: Value, text: str) -> str:
+def is_beyond(value: Value, most: int) -> str:
+    """Return the text that tells whether an int is beyond a number, or minus that."""
     if isinstance(value, Known):
-        return str(abs(value.value) > NEAR)
-    return f"({text} > {NEAR}) or ({text} < {-NEAR})"
+        return str(abs(value.value) > most)
+    assert isinstance(value, Scalar)  # noqa: S101 - an int
+    return f"({value.text} > {most}) or ({value.text} < {-most})"
 
 
 def kinds_in(value: Value) -> tuple[Kind, ...]:

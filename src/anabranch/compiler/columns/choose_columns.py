@@ -37,15 +37,9 @@ from anabranch.graph.kind import SinkKind, SourceKind, Traits
 from anabranch.graph.types import parameter_type
 from anabranch.operators.clock import EventTime, Timing
 from anabranch.operators.custom import Scan
+from anabranch.operators.fan_in import Union
 from anabranch.operators.sources import FromIterable, Generate
-from anabranch.operators.stateless import (
-    Filter,
-    FlatMap,
-    Map,
-    Split,
-    Union,
-    describe_function,
-)
+from anabranch.operators.stateless import Filter, FlatMap, Map, Split, describe_function
 from anabranch.operators.windows import Aggregate
 from anabranch.plan.column_kernels import (
     ColumnKernel,

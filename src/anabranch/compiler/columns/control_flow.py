@@ -12,19 +12,34 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from anabranch.compiler.columns.arithmetic import DeadError, ReturnLine, YieldLine
-from anabranch.compiler.columns.read_parts import read_item
+from anabranch.compiler.columns.arithmetic import (
+    FAR,
+    DeadError,
+    ReturnLine,
+    YieldLine,
+    is_beyond,
+)
+from anabranch.compiler.columns.lists import (
+    find_view,
+    go_through_view,
+    may_grow,
+    note_length,
+    reading,
+)
 from anabranch.compiler.columns.values import (
     GeneratorValue,
+    Group,
     Items,
     KernelFrame,
     Known,
+    ListView,
+    Made,
     NoColumnsError,
     Scalar,
     Span,
     Value,
+    elements_of,
     join,
-    parts_of,
     shape_of,
 )
 from anabranch.plan.column_kernels import ColumnShape as Shape
@@ -117,6 +132,7 @@ def _translate_branch(
         try:
             this.block(block)
         except DeadError:
+            this.end_dead()
             return None
     return this.frame.names
 
@@ -140,6 +156,7 @@ def _merge_names(
             shape = join(shape_of(one), shape_of(two))
         except NoColumnsError:
             lost.add(name)  # refused if it is read
+            note_length(this, name, one, two)
             continue
         target = this.declare_variables(shape)
         for value, tail in ((one, tails[0]), (two, tails[1])):
@@ -163,12 +180,15 @@ def translate_try(this: FunctionText, one: ir.Try) -> None:
     """
     if one.final or one.groups:
         this.refuse("has a finally or an except*")
-    handler = _find_handler(this, one)
+    handler, outer = _find_handler(this, one), this.catching
     if handler is None:
-        this.block(one.body)
+        this.catching = None  # one of its own handlers may catch what fails in it
+        try:
+            this.block(one.body)
+        finally:
+            this.catching = outer
         this.block(one.orelse)
         return
-    outer = this.catching
     caught = Catching(handler, len(this.loops), this.frame)
     this.emit("while True:")
     head = len(this.lines)
@@ -180,7 +200,7 @@ def translate_try(this: FunctionText, one: ir.Try) -> None:
             this.block(one.orelse)
             _leave_try(this, caught)
         except DeadError:
-            pass
+            this.end_dead()
         finally:
             this.catching = outer
     if not caught.ends:
@@ -224,10 +244,11 @@ def go_on_in_handler(this: FunctionText, wrong: str) -> bool:
     this.frame.names = dict(names)
     try:
         with this.deeper():
-            this.block(caught.handler)
-            _leave_try(this, caught)
-    except DeadError:
-        pass
+            try:
+                this.block(caught.handler)
+                _leave_try(this, caught)
+            except DeadError:
+                this.end_dead()
     finally:
         this.frame.names, this.catching = names, caught
     return True
@@ -355,28 +376,29 @@ def translate_for(this: FunctionText, one: ir.For) -> None:
     match iterable:
         case Span():
             at = this.module.new("v")
-            texts = [
-                this.text(this.whole(v))
-                for v in (iterable.start, iterable.stop, iterable.step)
-            ]
+            bounds = (iterable.start, iterable.stop, iterable.step)
+            texts = list(map(this.text, bounds))
             if isinstance(iterable.step, Known) and iterable.step.value == 0:
-                this.refuse("has a range of step 0")
+                this.give_up()
             if not isinstance(iterable.step, Known):
                 this.refuse("has a range whose step is not known")
+            for value in bounds:
+                this.check(is_beyond(value, FAR))  # Numba counts the rounds first
             _write_loop(
                 this,
                 one,
                 f"for {at} in range({', '.join(texts)}):",
                 Scalar(("int",), at),
             )
-        case Items():
-            at = this.module.new("v")
-            item = read_item(iterable, at)
-            _write_loop(this, one, f"for {at} in range({iterable.count}):", item)
         case GeneratorValue():
             this.refuse("goes through a generator")
+        case _ if (view := find_view(this, iterable)) is not None:
+            _write_view_loop(this, one, view)
         case _:
-            _unroll(this, one, parts_of(iterable))
+            names = this.frame.names
+            names[one.iterable] = Group((), read=(iterable,))  # it must not grow
+            _unroll(this, one, elements_of(iterable))
+            this.frame.names.pop(one.iterable, None)
 
 
 def _unroll(this: FunctionText, one: ir.For, values: Sequence[Value]) -> None:
@@ -435,14 +457,27 @@ def _write_loop(this: FunctionText, one: ir.For, head: str, target: Value) -> No
     _write_rounds(this, head, one.body, body)
 
 
+def _write_view_loop(this: FunctionText, one: ir.For, view: ListView) -> None:
+    at = this.module.new("v")
+
+    def body() -> None:
+        with reading(this, view):
+            this.frame.names[one.target] = view.read(at)
+            this.block(one.body)
+
+    _write_rounds(this, f"for {at} in range({view.count}):", one.body, body)
+
+
 def _write_rounds(
     this: FunctionText, head: str, block: ir.Block, body: Callable[[], None]
 ) -> None:
     """Translate a loop; again whenever a variable needs more kinds."""
-    changed = {i.name for i in ir.walk(block) if isinstance(i, ir.Store)}
+    changed = {i.name for i in ir.walk(block) if isinstance(i, ir.Store | ir.Delete)}
     before = dict(this.frame.names)
     shapes: dict[str, Shape] = {}
-    for name in sorted(changed & before.keys()):
+    stored = sorted(changed & before.keys())  # the same text in every process
+    lists = {n: before[n] for n in stored if may_grow(before[n])}
+    for name in (n for n in stored if n not in lists):
         try:
             shapes[name] = shape_of(before[name])
         except NoColumnsError:
@@ -457,14 +492,14 @@ def _write_rounds(
             this.assign(slot, before[name], shapes[name])
         this.frame.names = {**before, **slots}
         this.emit(head)
-        this.loops.append((slots, shapes, this.frame))
+        this.loops.append((slots, shapes, this.frame, lists))
         try:
             with this.deeper():
                 try:
                     body()
                     jump(this, "pass")
                 except DeadError:
-                    pass
+                    this.end_dead()
         except _WiderError:
             this.loops.pop()
             continue
@@ -472,7 +507,7 @@ def _write_rounds(
         break
     start = next(n for n in range(mark, len(this.lines)) if this.lines[n][1] == head)
     fill_branches(this, start + 1)
-    known = {n: v for n, v in before.items() if n not in changed}
+    known = {n: v for n, v in before.items() if n not in changed or n in lists}
     this.frame.names = {**known, **slots}
 
 
@@ -480,7 +515,9 @@ def jump(this: FunctionText, how: str) -> None:
     """Update the variables of the innermost loop, and jump."""
     if not this.loops or this.loops[-1][2] is not this.frame:
         this.refuse("breaks out of a loop over a tuple")
-    slots, shapes, _ = this.loops[-1]
+    slots, shapes, _, lists = this.loops[-1]
+    if any(this.frame.names.get(name) is not one for name, one in lists.items()):
+        this.refuse("changes a list to another in a loop")
     wider: dict[str, Shape] = {}
     for name in slots:
         if name not in this.frame.names:
@@ -491,8 +528,8 @@ def jump(this: FunctionText, how: str) -> None:
     if wider:
         shapes.update(wider)
         raise _WiderError
-    for name, slot in slots.items():
-        this.assign(slot, this.frame.names[name], shapes[name])
+    names = this.frame.names
+    this.assign_all([(slot, names[n], shapes[n]) for n, slot in slots.items()])
     this.emit(how)
 
 
@@ -502,19 +539,22 @@ def go_through(
     """Do something with each element; tell whether there certainly is one."""
     if isinstance(value, GeneratorValue):
         _pass_through(this, value, action)
-        return isinstance(value.iterable, Items) and not any(
-            isinstance(i, ir.If) for i in ir.walk(value.made.function.body)
-        )
-    if isinstance(value, Items):
-        at = this.module.new("v")
-        this.emit(f"for {at} in range({value.count}):")
-        with this.deeper():
-            action(read_item(value, at))
-        return True
-    parts = parts_of(value)
+        return isinstance(value.iterable, Items) and _gives_always(value.made)
+    view = find_view(this, value)
+    if view is not None:
+        go_through_view(this, view, action)
+        return isinstance(value, Items)
+    parts = elements_of(value)
     for part in parts:
         action(part)
     return bool(parts)
+
+
+def _gives_always(made: Made) -> bool:
+    """Tell whether a generator gives a value for each element of what it goes through."""
+    loops = [i for i in ir.walk(made.function.body) if isinstance(i, ir.For)]
+    apart = any(isinstance(i, ir.If) for i in ir.walk(made.function.body))
+    return len(loops) == 1 and not apart
 
 
 def _pass_through(

@@ -12,6 +12,7 @@ import functools
 import math
 import types
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from anabranch.compiler.columns import times
@@ -23,7 +24,23 @@ from anabranch.compiler.columns.arithmetic import (
     only_kind,
 )
 from anabranch.compiler.columns.control_flow import find_element_shape, go_through
-from anabranch.compiler.columns.read_parts import call_table_method, read_item
+from anabranch.compiler.columns.lists import (
+    append,
+    extend_list,
+    find_view,
+    make_list,
+    need_room,
+    number_view,
+    read_element_of_view,
+    reverse,
+    sort_view,
+    zip_views,
+)
+from anabranch.compiler.columns.read_parts import (
+    call_table_method,
+    read_element,
+    read_item,
+)
 from anabranch.compiler.columns.times import time_kind
 from anabranch.compiler.columns.values import (
     KIND_OF,
@@ -32,26 +49,32 @@ from anabranch.compiler.columns.values import (
     GeneratorValue,
     Group,
     Items,
+    Iteration,
     KernelFrame,
     Known,
+    ListValue,
+    ListView,
     Made,
     NoColumnsError,
     RecordValue,
     Scalar,
     Span,
+    TextParts,
     Value,
     describe,
+    elements_of,
+    find_constant,
     flatten_all,
     is_record_type,
-    kind_of_known,
     leaves,
     parts_of,
     rebuild,
     shape_of,
 )
 from anabranch.plan.column_kernels import COLUMN_KINDS as KINDS
-from anabranch.plan.column_kernels import TIMES
+from anabranch.plan.column_kernels import TIMES, StringTable
 from anabranch.plan.column_kernels import ColumnKind as Kind
+from anabranch.plan.column_kernels import ColumnShape as Shape
 from anabranch.python import ir
 from anabranch.python.known import SUM_NOTES_LOSSES
 
@@ -82,6 +105,8 @@ def call_math(this: FunctionText, name: str, args: list[Value]) -> Value:  # noq
         return this.binary("/", top, bottom)
     if name == "gcd" and len(args) == 2:  # noqa: PLR2004
         a, b = (this.text(this.whole(this.number(arg))) for arg in args)
+        lowest = -(1 << 63) + 1  # of one below that, the divisor may be 2**63
+        this.check(f"({a} < {lowest}) or ({b} < {lowest})")
         return this.variable("int", f"math.gcd({a}, {b})")
     if name == "pow" and len(args) == 2:  # noqa: PLR2004
         floats = [
@@ -115,14 +140,29 @@ def call_math(this: FunctionText, name: str, args: list[Value]) -> Value:  # noq
 
 def _sum(this: FunctionText, args: list[Value]) -> Value:
     if len(args) != 1:
-        this.refuse("gives sum a start")
+        return _sum_from(this, *args)
     shape = find_element_shape(this, args[0])
     kinds = tuple(kind for kind in shape.kinds if kind != "none")
     if kinds not in (("int",), ("float",), ("bool",)):
         this.refuse("adds up other values than numbers of one kind")
+    return _add_up(this, args[0], floats=kinds == ("float",))
+
+
+def _sum_from(this: FunctionText, values: Value, start: Value) -> Value:
+    """Return a sum from a start of the same type."""
+    shape = find_element_shape(this, values)
+    kinds = kinds_in(start)
+    if len(kinds) != 1 or kinds[0] not in ("int", "float") or shape.kinds != kinds:
+        this.refuse("adds up values of another type than the start")
+    return _add_up(this, values, floats=kinds == ("float",), start=start)
+
+
+def _add_up(
+    this: FunctionText, values: Value, *, floats: bool, start: Value | None = None
+) -> Value:
     total = this.module.new("v")
-    floats = kinds == ("float",)
-    this.emit(f"{total} = {'0.0' if floats else '0'}")
+    first = "0.0" if floats else "0"
+    this.emit(f"{total} = {first if start is None else this.text(start)}")
     lost = this.module.new("v") if floats and SUM_NOTES_LOSSES else None
     if lost is not None:
         this.emit(f"{lost} = 0.0")
@@ -146,7 +186,7 @@ def _sum(this: FunctionText, args: list[Value]) -> Value:
             this.emit(f"{total} = {made.text}")  # type: ignore[union-attr]
         this.emit(f"{some} = True")
 
-    certain = go_through(this, args[0], add)
+    certain = go_through(this, values, add) or start is not None
     if lost is not None:  # adding 0.0 would lose a sign, and a NaN everything
         this.emit(f"if {lost} != 0.0 and {lost} - {lost} == 0.0:")
         this.lines.append((this.depth + 1, f"{total} = {total} + {lost}"))
@@ -160,14 +200,18 @@ def _sum(this: FunctionText, args: list[Value]) -> Value:
     return Scalar(("float",) if floats else ("int",), total)
 
 
-def _best(op: str) -> Callable[[FunctionText, list[Value]], Value]:
-    def best(this: FunctionText, args: list[Value]) -> Value:
+def _best(op: str) -> Callable[..., Value]:
+    def best(
+        this: FunctionText, args: list[Value], default: Value | None = None
+    ) -> Value:
         if not args:
             this.refuse("calls min or max of nothing")
         values: Value = args[0] if len(args) == 1 else Group(tuple(args))
-        if not isinstance(values, Items | GeneratorValue | Group):
+        if not isinstance(values, _SEVERAL):
             this.refuse(f"takes the least or greatest of a {describe(values)}")
         shape = find_element_shape(this, values)
+        if shape.kinds == ("int", "float") and default is None:
+            return _best_number(this, op, values, shape)
         if len(shape.kinds) != 1 or shape.kinds[0] in ("none", "enum"):
             this.refuse("compares values that are not all of one kind")
         found, some = this.module.new("v"), this.module.new("v")
@@ -183,11 +227,40 @@ def _best(op: str) -> Callable[[FunctionText, list[Value]], Value]:
             this.lines.append((this.depth + 1, f"{best} = {rank}"))
             this.emit(f"{some} = True")
 
-        if not go_through(this, values, take):
+        certain = go_through(this, values, take)
+        if default is not None:
+            if kinds_in(default) != shape.kinds:
+                this.refuse("has a default of another type")
+            this.emit(f"if not {some}:")
+            this.lines.append((this.depth + 1, f"{found} = {this.text(default)}"))
+        elif not certain:
             this.check(f"not {some}")
         return Scalar(shape.kinds, found)
 
     return best
+
+
+def _best_number(this: FunctionText, op: str, values: Value, shape: Shape) -> Value:
+    """Return the least or greatest of ints and floats, as what it is."""
+    found = this.declare_variables(shape)
+    assert isinstance(found, Scalar)  # noqa: S101 - a number
+    best, some = this.module.new("v"), this.module.new("v")
+    for text, zero in zip(found.texts, ("0", "0", "0.0"), strict=True):
+        this.emit(f"{text} = {zero}")
+    this.emit(f"{best} = 0.0")
+    this.emit(f"{some} = False")
+
+    def take(one: Value) -> None:
+        number = this.as_float(this.number(one, like="float"), exact=True)
+        this.emit(f"if (not {some}) or ({number} {op} {best}):")
+        with this.deeper():
+            this.assign(found, one, shape)
+            this.emit(f"{best} = {number}")
+        this.emit(f"{some} = True")
+
+    if not go_through(this, values, take):
+        this.check(f"not {some}")
+    return found
 
 
 def _best_by_key(this: FunctionText, op: str, args: list[Value], key: Value) -> Value:
@@ -233,10 +306,14 @@ def _read_sort_key(this: FunctionText, key: Value, item: Value) -> Value:
     return Group(tuple(made)) if isinstance(found, Group) else made[0]
 
 
-def _len(this: FunctionText, args: list[Value]) -> Value:
+def _len(this: FunctionText, args: list[Value]) -> Value:  # noqa: PLR0911 - a table
     match args:
-        case [Items(count=count)]:
+        case [Items(count=count) | ListView(count=count)]:
             return Scalar(("int",), count)
+        case [ListValue(name=name)]:
+            return this.variable("int", f"{name}_n")
+        case [TextParts() as parts]:
+            return this.look_up(f"len({parts.text})", "int", parts.value)
         case [Known(value=known)]:
             return this.fold(len, known)
         case [Scalar() as text] if this.string_kind(text):
@@ -348,9 +425,10 @@ def _truth_of_all(wanted: bool) -> Callable[[FunctionText, list[Value]], Value]:
 
 
 def _isinstance(this: FunctionText, args: list[Value]) -> Value:
-    if len(args) != 2 or not isinstance(args[1], Known):  # noqa: PLR2004
+    types_of = find_constant(args[1]) if len(args) == 2 else None  # noqa: PLR2004
+    if types_of is None:
         this.refuse("asks for a type that is not known")
-    asked: Any = args[1].value
+    asked: Any = types_of.value
     if not all(
         type(one) is type for one in (asked if type(asked) is tuple else [asked])
     ):
@@ -389,42 +467,113 @@ def _range(this: FunctionText, args: list[Value]) -> Value:
         return this.fold(range, *(a.value for a in args))  # type: ignore[union-attr]
     match args:
         case [stop]:
-            return Span(Known(0), stop, Known(1))
+            bounds = [Known(0), stop, Known(1)]
         case [start, stop]:
-            return Span(start, stop, Known(1))
-        case [start, stop, step]:
-            return Span(start, stop, step)
-    return this.refuse("calls range with other arguments")
+            bounds = [start, stop, Known(1)]
+        case [_, _, _]:
+            bounds = args
+        case _:
+            this.refuse("calls range with other arguments")
+    return Span(*map(this.whole, bounds))
 
 
 def _collect(is_list: bool) -> Callable[[FunctionText, list[Value]], Value]:
     """Return the translation of `list` or `tuple`, for a known number of values."""
 
     def collect(this: FunctionText, args: list[Value]) -> Value:
-        values = parts_of(args[0]) if args else ()
-        return Group(tuple(values), is_list, len(this.loops))
+        if args and isinstance(args[0], GeneratorValue):
+            return _store_all(this, args[0])
+        view = find_view(this, args[0]) if args else None
+        if view is not None:
+            return view
+        values = elements_of(args[0]) if args else ()
+        return Group(tuple(values), is_list, this.place, () if is_list else tuple(args))
 
     return collect
 
 
-def _zip(this: FunctionText, args: list[Value]) -> Value:
-    columns = [parts_of(arg) for arg in args]
-    if len({*map(len, columns)}) > 1:
-        this.refuse("goes through tuples of different lengths")
-    return Group(tuple(Group(tuple(row)) for row in zip(*columns, strict=True)))
+def _iterate(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1:
+        this.refuse("calls iter with an end")
+    if isinstance(args[0], Iteration):
+        return args[0]
+    view = find_view(this, args[0])
+    if view is not None:
+        return Iteration((), (), view)
+    return Iteration(elements_of(args[0]), tuple(args))
+
+
+def _store_all(this: FunctionText, values: Value) -> ListValue:
+    """Return a list of all that a generator gives."""
+    made = make_list(this, find_element_shape(this, values), ())
+    go_through(this, values, lambda one: append(this, made, one))
+    return made
+
+
+def _sort(
+    this: FunctionText,
+    args: list[Value],
+    key: Value | None = None,
+    reverse: Value | None = None,
+) -> Value:
+    if len(args) != 1 or not isinstance(reverse, Known | None):
+        this.refuse("sorts in an order that is not known")
+    view = find_view(this, args[0]) or find_view(this, _store_all(this, args[0]))
+    assert view is not None  # noqa: S101 - a list has one
+
+    def find_key(one: Value) -> Value:
+        return one if key is None or _is_none(key) else _read_sort_key(this, key, one)
+
+    falls = reverse is not None and bool(reverse.value)
+    return sort_view(this, view, find_key, falls=falls)
+
+
+def _zip(this: FunctionText, args: list[Value], *, is_strict: bool = False) -> Value:
+    views = [find_view(this, arg) for arg in args]
+    found = [view for view in views if view is not None]
+    if found and len(found) == len(views):
+        for view in found[1:] if is_strict else ():
+            this.check(f"{view.count} != {found[0].count}")
+        return Iteration((), (), zip_views(this, found))
+    columns = [elements_of(arg) for arg in args]
+    if is_strict and len({*map(len, columns)}) > 1:
+        this.give_up()
+    rows = tuple(Group(tuple(row)) for row in zip(*columns, strict=False))
+    return Iteration(rows, tuple(args))
+
+
+def _pair_up(this: FunctionText, args: list[Value]) -> Value:
+    if len(args) != 1:
+        this.give_up()
+    view = find_view(this, args[0])
+    if view is not None:
+        others = read_element_of_view(this, view, Known(slice(1, None)))
+        assert isinstance(others, ListView)  # noqa: S101 - a part of a list
+        return Iteration((), (), zip_views(this, [view, others]))
+    values = elements_of(args[0])
+    return Iteration(tuple(map(Group, pairwise(values))), tuple(args))
 
 
 def _reverse(this: FunctionText, args: list[Value]) -> Value:
-    if len(args) != 1:
+    if len(args) != 1 or isinstance(args[0], Iteration):
         this.give_up()
-    return Group(tuple(parts_of(args[0]))[::-1])
+    view = find_view(this, args[0])
+    if view is not None:
+        return Iteration((), (), reverse(view))
+    return Iteration(tuple(parts_of(args[0]))[::-1], tuple(args))
 
 
 def _enumerate(this: FunctionText, args: list[Value]) -> Value:
-    if len(args) != 1:
-        this.refuse("counts from another number than 0")
-    pairs = enumerate(parts_of(args[0]))
-    return Group(tuple(Group((Known(n), value)) for n, value in pairs))
+    if not 1 <= len(args) <= 2:  # noqa: PLR2004
+        this.give_up()
+    first = args[1].value if len(args) > 1 and isinstance(args[1], Known) else 0
+    if len(args) > 1 and (type(first) is not int or not isinstance(args[1], Known)):
+        this.refuse("counts from a number that is not known")
+    view = find_view(this, args[0])
+    if view is not None:
+        return Iteration((), (), number_view(view, first))
+    pairs = enumerate(elements_of(args[0]), first)
+    return Iteration(tuple(Group((Known(n), v)) for n, v in pairs), tuple(args))
 
 
 FUNCTIONS: dict[Any, Callable[[FunctionText, list[Value]], Value]] = {
@@ -437,15 +586,17 @@ FUNCTIONS: dict[Any, Callable[[FunctionText, list[Value]], Value]] = {
     float: _float,
     int: _int,
     isinstance: _isinstance,
-    iter: _collect(False),
+    iter: _iterate,
     len: _len,
     list: _collect(True),
     max: _best(">"),
+    pairwise: _pair_up,
     min: _best("<"),
     pow: _pow,
     range: _range,
     reversed: _reverse,
     round: _round,
+    sorted: _sort,
     str: _str,
     sum: _sum,
     tuple: _collect(False),
@@ -460,6 +611,8 @@ STRING_METHODS: dict[str, Kind] = {
     **dict.fromkeys(("find", "rfind", "count", "index"), "int"),
     **dict.fromkeys(("encode", "decode", "hex"), "str"),
 }
+_SEVERAL = Items | GeneratorValue | Group | Iteration | ListValue | ListView
+_SPLITTING = ("split", "rsplit", "splitlines", "partition", "rpartition")
 _MOST_DIGITS = 22  # ten to this power is a float
 # name -> when Python raises, or does not call the C routine
 _MATH_OF_TWO = {
@@ -558,18 +711,33 @@ def _call_known(  # noqa: PLR0911 - a table
     if any(function is one for one in (dt.datetime, dt.date, dt.timedelta)):
         return times.make_time(this, function, args, keywords)
     if function in FUNCTIONS if _hashable(function) else False:
-        if function is zip:
-            keywords = {n: v for n, v in keywords.items() if n != "strict"}
-        if function in (min, max) and keywords.keys() == {"key"}:
-            op = ">" if function is max else "<"
-            return _best_by_key(this, op, args, keywords["key"])
-        if keywords:
-            this.refuse(f"calls {function.__name__} with names")
-        return FUNCTIONS[function](this, args)
+        return _call_builtin(this, function, args, keywords)
     if getattr(function, "__module__", "") == "math" and not keywords:
         return call_math(this, function.__name__, args)
     name = getattr(function, "__name__", type(function).__name__)
     return this.refuse(f"calls {name}")
+
+
+def _call_builtin(
+    this: FunctionText, function: Any, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    if function is zip and keywords.keys() == {"strict"}:
+        strict = keywords["strict"]
+        if not isinstance(strict, Known):
+            this.refuse("calls zip with a strictness that is not known")
+        return _zip(this, args, is_strict=bool(strict.value))
+    if function in (min, max) and keywords.keys() == {"key"}:
+        op = ">" if function is max else "<"
+        return _best_by_key(this, op, args, keywords["key"])
+    if function in (min, max) and keywords.keys() == {"default"} and len(args) == 1:
+        return _best(">" if function is max else "<")(this, args, keywords["default"])
+    if function is sorted and not keywords.keys() - {"key", "reverse"}:
+        return _sort(this, args, **keywords)
+    if function in (enumerate, sum) and keywords.keys() == {"start"}:
+        args, keywords = [*args, keywords["start"]], {}
+    if keywords:
+        this.refuse(f"calls {function.__name__} with names")
+    return FUNCTIONS[function](this, args)
 
 
 def _make_record(
@@ -627,7 +795,7 @@ def call_function(
     return rebuild(made.gives, iter(values))
 
 
-def _call_method(  # noqa: PLR0911 - a table
+def _call_method(  # noqa: C901, PLR0911 - a table
     this: FunctionText, bound: Bound, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
     value, name = bound.value, bound.name
@@ -638,17 +806,24 @@ def _call_method(  # noqa: PLR0911 - a table
             pairs = zip(value.type._fields, value.values, strict=True)
             return RecordValue(value.type, tuple(keywords.get(n, v) for n, v in pairs))
         return call_function(this, vars(value.type)[name], [value, *args], keywords)
-    if isinstance(value, Group) and name == "append" and len(args) == 1:
-        append(this, value, args[0])
+    if isinstance(value, Group | ListValue) and len(args) == 1 and not keywords:
+        if name == "append":
+            extend(this, value, args)
+        else:
+            extend_by(this, value, args[0])
         return Known(None)
     if isinstance(value, Known) and type(value.value) is dict and not keywords:
         return call_table_method(this, value.value, name, args)
     if {*kinds_in(value)} & {*TIMES}:
         return times.call_method(this, value, name, args, keywords)
     kind = this.string_kind(value)
-    known = all(isinstance(a, Known) and kind_of_known(a.value) for a in args)
+    if kind is not None and name in _SPLITTING:
+        return _split(this, value, name, args, keywords)
+    if kind is not None and name == "join" and len(args) == 1:
+        return _join_parts(this, value, args[0])
+    known = all(find_constant(a) is not None for a in args)
     if kind is not None and name in STRING_METHODS and known and not keywords:
-        texts = [repr(a.value) for a in args]  # type: ignore[union-attr]
+        texts = [this.literal(a) for a in args]
         gives = STRING_METHODS[name]
         gives = kind if gives == "str" else gives
         if name in ("encode", "decode", "hex"):
@@ -657,19 +832,73 @@ def _call_method(  # noqa: PLR0911 - a table
     return this.refuse(f"calls .{name} of a {describe(value)}")
 
 
-def append(this: FunctionText, container: Value, added: Value) -> None:
-    """Append to a list of known length; all its names see that."""
-    if not isinstance(container, Group) or container.loops != len(this.loops):
-        this.refuse("adds to a list in a loop")
-    assert isinstance(container, Group)  # noqa: S101 - for the checker
+def _split(
+    this: FunctionText,
+    value: Value,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+) -> Value:
+    texts = [this.literal(arg) for arg in args]
+    texts += [f"{word}={this.literal(arg)}" for word, arg in keywords.items()]
+    text, kind = f"s.{name}({', '.join(texts)})", this.string_kind(value)
+    assert kind is not None  # noqa: S101 - the caller has asked
+    if isinstance(value, Known):
+        return this.fold_any(StringTable(text, kind).function(), value.value)
+    return TextParts(value, text, kind)
+
+
+def _join_parts(this: FunctionText, value: Value, parts: Value) -> Value:
+    """Return parts of one string, joined by one that is known."""
+    if not isinstance(value, Known) or not isinstance(parts, TextParts):
+        this.refuse("joins strings that are not known")
+    text = f"{value.value!r}.join({parts.text})"
+    return this.look_up(text, parts.kind, parts.value)
+
+
+def extend(this: FunctionText, container: Value, added: Sequence[Value]) -> Value:
+    """Extend a list, and return it; all its names see that."""
+    if isinstance(container, ListValue):
+        for one in added:
+            append(this, container, one)
+        return container
+    if not isinstance(container, Group) or container.made is None:
+        return this.refuse(f"adds to a {describe(container)}")
     names = this.frame.names
-    if any(_holds(value, container) for value in names.values()):
-        this.refuse("adds to a list that is part of another value")
+    apart = container.made != this.place
+    if apart or any(_holds(value, container) for value in names.values()):
+        if container.site:
+            need_room(container, added)
+        this.refuse("adds to a list in a loop, or that is part of another value")
     known_as = [name for name, value in names.items() if value is container]
     if not known_as:
         this.refuse("adds to a list that has no name")
-    made = Group((*container.values, added), True, container.loops)
+    made = Group((*container.values, *added), True, this.place, site=container.site)
     names.update(dict.fromkeys(known_as, made))
+    return made
+
+
+def extend_by(this: FunctionText, container: Value, added: Value) -> Value:
+    """Extend a list by all elements of another value, and return it."""
+    many = isinstance(added, GeneratorValue) or find_view(this, added) is not None
+    if isinstance(container, ListValue):
+        if isinstance(added, GeneratorValue):
+            added = _store_all(this, added)
+        extend_list(this, container, added)
+        return container
+    if many and isinstance(container, Group) and container.site:
+        need_room(container, ())
+    return extend(this, container, elements_of(added))
+
+
+def take_element(this: FunctionText, value: Value, index: Value) -> Value:
+    """Return an element, or a part of a list."""
+    cut = isinstance(index, Known) and isinstance(index.value, slice)
+    if isinstance(value, ListValue | ListView) or (isinstance(value, Items) and cut):
+        view = find_view(this, value)
+        assert view is not None  # noqa: S101 - it is a list
+        return read_element_of_view(this, view, index)
+    return read_element(this, value, index)
 
 
 def join_strings(this: FunctionText, parts: Sequence[Value]) -> Value:
@@ -728,7 +957,9 @@ def _hashable(value: Any) -> bool:
 def _holds(value: Value, group: Group) -> bool:
     """Tell whether a group is part of another value."""
     match value:
-        case Group(values=values) | RecordValue(values=values):
+        case Group(values=values, read=read) | Iteration(values=values, read=read):
+            return any(one is group or _holds(one, group) for one in (*values, *read))
+        case RecordValue(values=values):
             return any(one is group or _holds(one, group) for one in values)
         case Made(names=names) | GeneratorValue(made=Made(names=names)):
             return any(one is group or _holds(one, group) for one in names.values())

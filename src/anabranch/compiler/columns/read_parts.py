@@ -13,12 +13,16 @@ from anabranch.compiler.columns.arithmetic import (
     kinds_in,
 )
 from anabranch.compiler.columns.values import (
+    KIND_OF,
     Bound,
     Group,
     Items,
+    Iteration,
     Known,
+    ListValue,
     RecordValue,
     Scalar,
+    TextParts,
     Value,
     describe,
     is_enum_type,
@@ -30,11 +34,14 @@ from anabranch.compiler.columns.values import (
     shape_of,
 )
 from anabranch.plan.column_kernels import TIMES
+from anabranch.plan.column_kernels import ColumnKind as Kind
+from anabranch.plan.column_kernels import ColumnShape as Shape
 
 if TYPE_CHECKING:
     from anabranch.compiler.columns.translate import FunctionText
 
 _MOST_LOOKED_UP = 32
+_MISSING = object()  # an attribute that is not there; None may be one
 
 
 def read_attribute(this: FunctionText, value: Value, name: str) -> Value:  # noqa: C901, PLR0911, PLR0912 - a table
@@ -43,7 +50,7 @@ def read_attribute(this: FunctionText, value: Value, name: str) -> Value:  # noq
             if name in kind._fields:
                 place: int = kind._fields.index(name)
                 return values[place]
-            found = vars(kind).get(name)
+            found = vars(kind).get(name, _MISSING)
             if isinstance(found, property) and found.fget is not None:
                 return this.call(Known(found.fget), [value], {})
             if name == "_replace" or isinstance(found, types.FunctionType):
@@ -60,7 +67,7 @@ def read_attribute(this: FunctionText, value: Value, name: str) -> Value:  # noq
                 return Known(getattr(known, name))
         case Known(value=known) if type(known) is dict:
             return Bound(value, name)
-        case Group(is_list=True) if name == "append":
+        case Group(is_list=True) | ListValue() if name in ("append", "extend"):
             return Bound(value, name)
         case Known(value=types.FunctionType() | type() as known):
             return _read_member(this, known, name)
@@ -70,22 +77,29 @@ def read_attribute(this: FunctionText, value: Value, name: str) -> Value:  # noq
             return this.fold_any(getattr, known, name)
         case Scalar() | Known() if {*kinds_in(value)} & {*TIMES}:
             if isinstance(value, Known):
-                found = getattr(value.value, name, None)
+                found = getattr(value.value, name, _MISSING)
                 if kind_of_known(found) is not None:
                     return Known(found)
             read = times.read(this, value, name)
-            return Bound(value, name) if read is None else read
+            return _bind_method(this, value, name) if read is None else read
         case Scalar() | Known() if this.string_kind(value) or isinstance(value, Scalar):
-            return Bound(value, name)
+            return _bind_method(this, value, name)
     return this.refuse(f"reads .{name} of a {describe(value)}")
+
+
+def _bind_method(this: FunctionText, value: Value, name: str) -> Value:
+    types = {one: kind for kind, one in KIND_OF.items()}
+    if not any(hasattr(types.get(kind), name) for kind in kinds_in(value)):
+        this.give_up()
+    return Bound(value, name)
 
 
 def _read_member(this: FunctionText, known: Any, name: str) -> Value:
     """Return an attribute of a class: a member of an Enum, or a constant."""
-    found = getattr(known, name, None)
+    found = getattr(known, name, _MISSING)
     if isinstance(known, type) and kind_of_known(found) is not None:
         return Known(found)
-    if known in (dt.datetime, dt.date, dt.timedelta) and found is not None:
+    if known in (dt.datetime, dt.date, dt.timedelta) and found is not _MISSING:
         return Known(found)
     return this.refuse(f"reads .{name} of {known.__name__}")
 
@@ -96,27 +110,43 @@ def _read_enum_attribute(
     """Return the name or the value of an Enum member."""
     if name not in ("name", "value"):
         this.refuse(f"reads .{name} of {kind.__name__}")
-    gives = {kind_of_known(getattr(member, name)) for member in kind}
-    if len(gives) != 1 or None in gives or "none" in gives:
-        this.refuse(f"reads values of several types of {kind.__name__}")
-    (found,) = gives
-    assert found is not None  # noqa: S101 - see above
-    return this.look_up(f"s.{name}", found, value)
+    values = [getattr(member, name) for member in kind]
+    found, own = _find_kind(this, values, f"reads values of {kind.__name__}")
+    return this.look_up(f"s.{name}", found, value, None, own)
 
 
-def read_element(this: FunctionText, value: Value, index: Value) -> Value:  # noqa: C901, PLR0911 - a table
+def _find_kind(
+    this: FunctionText, values: Sequence[Any], what: str
+) -> tuple[Kind, Any]:
+    """Return the only kind of some values, and their type if they are of an Enum."""
+    gives = {shape_of(Known(one)) for one in values if kind_of_known(one) is not None}
+    (shape, *others) = gives or [Shape()]
+    known = all(kind_of_known(one) is not None for one in values)
+    if others or not known or shape.kinds in ((), ("none",)):
+        this.refuse(f"{what}, which are not of one type")
+    return shape.kinds[0], shape.type
+
+
+def read_element(  # noqa: C901, PLR0911, PLR0912 - a table
+    this: FunctionText, value: Value, index: Value
+) -> Value:
     match value, index:
         case Items(), _:
             return read_item_at(this, value, index)
+        case TextParts(value=text, kind=gives), Known(value=int() as at):
+            return this.look_up(f"{value.text}[{at}]", gives, text)
+        case TextParts(value=text, kind=gives), Known(value=slice() as cut):
+            return TextParts(text, f"{value.text}[{_write_cut(this, cut)}]", gives)
         case (Scalar(), Known(value=int() as at)) if this.string_kind(value) == "str":
             return this.look_up(f"s[{at}]", "str", value)
         case (Scalar(), Known(value=int() as at)) if this.string_kind(value):
             return this.look_up(f"s[{at}]", "int", value)
         case (Scalar(), Known(value=slice() as cut)) if kind := this.string_kind(value):
-            bounds = (cut.start, cut.stop, cut.step)
-            if all(type(bound) in (int, type(None)) for bound in bounds):
-                texts = ["" if bound is None else repr(bound) for bound in bounds]
-                return this.look_up(f"s[{':'.join(texts)}]", kind, value)
+            return this.look_up(f"s[{_write_cut(this, cut)}]", kind, value)
+        case Group(values=values, is_list=listed), Known(value=slice() as cut):
+            kept = this.fold_any(operator.getitem, values, cut)
+            assert isinstance(kept, Known)  # noqa: S101 - for the checker
+            return Group(kept.value, listed, this.place)
         case (Known(value=str() | bytes() as known), Known(value=at)):
             return this.fold_any(operator.getitem, known, at)
         case (Known(value=known), _) if type(known) in (dict, list, tuple):
@@ -133,6 +163,45 @@ def read_element(this: FunctionText, value: Value, index: Value) -> Value:  # no
     return this.refuse(f"reads an element of a {describe(value)}")
 
 
+def _write_cut(this: FunctionText, cut: slice) -> str:
+    bounds = (cut.start, cut.stop, cut.step)
+    if any(type(bound) not in (int, type(None)) for bound in bounds):
+        this.refuse("cuts at a place that is no number")
+    return ":".join("" if bound is None else repr(bound) for bound in bounds)
+
+
+def split_parts(this: FunctionText, parts: TextParts, count: int) -> list[Value]:
+    """Return the parts of a string; give up if their number is another."""
+    found = this.look_up(f"len({parts.text})", "int", parts.value)
+    this.check(f"{this.text(found)} != {count}")
+    texts = [f"{parts.text}[{n}]" for n in range(count)]
+    return [this.look_up(text, parts.kind, parts.value) for text in texts]
+
+
+def _look_up_parts(
+    this: FunctionText,
+    text: str,
+    values: Sequence[Any],
+    index: Value,
+    table: tuple[tuple[Any, Any], ...],
+) -> Value:
+    """Return what a table has for a string: a scalar, or a tuple of such."""
+    lengths = {len(one) if isinstance(one, tuple) else None for one in values}
+    shapes = {type(one) for one in values}
+    if lengths == {None} or len(lengths) > 1 or len(shapes) > 1:
+        kind, own = _find_kind(this, values, "reads the values of a table")
+        return this.look_up(text, kind, index, table, own)
+    (length,), (of,) = lengths, shapes
+    assert length is not None  # noqa: S101 - see above
+    if of is not tuple and not is_record_type(of):
+        this.refuse(f"reads values of the type {of.__name__} of a table")
+    parts = tuple(
+        _look_up_parts(this, f"{text}[{n}]", [one[n] for one in values], index, table)
+        for n in range(length)
+    )
+    return Group(parts) if of is tuple else RecordValue(of, parts)
+
+
 def _read_table(this: FunctionText, table: Any, index: Value) -> Value:
     """Return an element of a table of the program."""
     if isinstance(index, Known):
@@ -140,20 +209,19 @@ def _read_table(this: FunctionText, table: Any, index: Value) -> Value:
     kinds = kinds_in(index)
     pairs = table.items() if type(table) is dict else enumerate(table)
     found = [(key, value) for key, value in pairs]
-    gives = {kind_of_known(value) for _, value in found}
-    if len(gives) != 1 or None in gives or "none" in gives:
-        this.refuse("reads a table with values of several types")
-    (kind,) = gives
-    assert kind is not None  # noqa: S101 - see above
+    values = [value for _, value in found]
     if type(table) is dict and kinds == ("str",):
-        return this.look_up("d[s]", kind, index, tuple(found))
+        return _look_up_parts(this, "d[s]", values, index, tuple(found))
+    shapes = {shape_of(Known(value)) for value in values}
+    if len(shapes) != 1 or ("none",) in {one.kinds for one in shapes}:
+        this.refuse("reads the values of a table, which are not of one type")
     if type(table) is not dict:
         found += [(n - len(table), value) for n, value in found]
     if kinds != ("int",) or any(type(key) is not int for key, _ in found):
         this.refuse(f"looks up a {describe(index)} in a table")
     if len(found) > _MOST_LOOKED_UP:
         this.refuse(f"looks up a number in a table of {len(found)}")
-    made = Scalar((kind,), this.module.new("v"))
+    made = this.declare_variables(shapes.pop())
     _choose_by_number(this, made, this.text(index), found)
     this.emit("else:")
     this.lines.append((this.depth + 1, "FAIL"))
@@ -175,24 +243,23 @@ def call_table_method(
 ) -> Value:
     """Translate a call of a method of a dict of the program."""
     if name in ("keys", "values", "items") and not args:
-        return Known(tuple(getattr(table, name)()))
+        return Iteration(tuple(map(Known, getattr(table, name)())), ())
     if name != "get" or not 1 <= len(args) <= 2:  # noqa: PLR2004
         this.refuse(f"calls .{name} of a dict")
     key, default = args[0], (args[1] if len(args) > 1 else Known(None))
-    if isinstance(key, Known) and isinstance(default, Known):
-        return this.fold_any(table.get, key.value, default.value)
+    if isinstance(key, Known):
+        there = this.fold_any(table.__contains__, key.value)
+        return Known(table[key.value]) if getattr(there, "value", False) else default
     found, kinds = tuple(table.items()), kinds_in(key)
-    gives = {kind_of_known(value) for _, value in found}
-    if len(gives) != 1 or None in gives:
-        this.refuse("reads a table with values of several types")
-    (kind,) = gives
-    assert kind is not None  # noqa: S101 - see above
+    values = [value for _, value in found]
+    kind, own = _find_kind(this, values, "reads the values of a table")
     numbered = kinds == ("int",) and all(type(key) is int for key, _ in found)
     if not (kinds == ("str",) or (numbered and len(found) <= _MOST_LOOKED_UP)):
         this.refuse(f"looks up a {describe(key)} in a table of {len(found)}")
     if (
         kinds == ("str",)
         and isinstance(default, Known)
+        and type(default.value) in (int, str, bytes, bool)
         and kinds_in(default) == (kind,)
     ):
         return this.look_up(f"d.get(s, {default.value!r})", kind, key, found)
@@ -202,9 +269,9 @@ def call_table_method(
         _choose_by_number(this, made, this.text(key), found)
     else:
         there = this.look_up("s in d", "bool", key, found)
-        value = this.look_up(f"d.get(s, {found[0][1]!r})", kind, key, found)
         this.emit(f"if {this.text(there)}:")
         with this.deeper():
+            value = this.look_up("d[s]", kind, key, found, own)
             this.assign(made, value, shape)
     this.emit("else:")
     with this.deeper():

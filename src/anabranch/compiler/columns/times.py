@@ -200,7 +200,8 @@ def make_timedelta(
 ) -> Value:
     """Return a timedelta of whole numbers."""
     given = dict(zip(_ORDER, args, strict=False)) | keywords
-    if len(args) > len(_ORDER) or given.keys() - _UNITS.keys():
+    twice = len(given) < len(args) + len(keywords)
+    if len(args) > len(_ORDER) or twice or given.keys() - _UNITS.keys():
         this.give_up()
     total: Value = Known(0)
     for name, value in given.items():

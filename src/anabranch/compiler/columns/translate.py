@@ -26,7 +26,7 @@ import types
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from anabranch.compiler.columns import times
 from anabranch.compiler.columns.arithmetic import (
@@ -50,35 +50,44 @@ from anabranch.compiler.columns.control_flow import (
 )
 from anabranch.compiler.columns.function_calls import (
     FUNCTIONS,
-    append,
     bind,
     call,
+    extend,
+    extend_by,
     join_strings,
     read_arguments,
+    take_element,
 )
+from anabranch.compiler.columns.lists import WiderListError, make_list
 from anabranch.compiler.columns.read_parts import (
     read_attribute,
-    read_element,
     read_item_at,
+    split_parts,
 )
 from anabranch.compiler.columns.values import (
     ZERO,
+    Bound,
     GeneratorValue,
     Group,
     Items,
+    Iteration,
     KernelFrame,
     Known,
+    ListValue,
+    ListView,
     Made,
     NoColumnsError,
     RecordValue,
     Scalar,
+    TextParts,
     Value,
     describe,
+    elements_of,
+    find_constant,
     flatten_all,
     join,
     kind_of_known,
     leaves,
-    parts_of,
     shape_of,
 )
 from anabranch.operators.windows import Aggregate, Column, row_type
@@ -87,6 +96,11 @@ from anabranch.plan.column_kernels import ColumnShape as Shape
 from anabranch.python import ir
 from anabranch.python.lower import LoweringError, lower
 
+# Variables of a loop, their shapes, its frame, and the lists that it adds to
+Loop: TypeAlias = tuple[
+    dict[str, Value], dict[str, Shape], KernelFrame, dict[str, Value]
+]
+_MOST_ATTEMPTS = 20
 Function = types.FunctionType | functools.partial  # type: ignore[type-arg]
 
 
@@ -159,15 +173,17 @@ class FunctionText(Arithmetic):
         super().__init__(module)
         self.function = function
         self.args = args
-        self.loops: list[tuple[dict[str, Value], dict[str, Shape], KernelFrame]] = []
+        self.loops: list[Loop] = []
         self.catching: Catching | None = None
         self.wants_truth = False
         self.declare: Callable[[Shape], Shape] | None = None
         self.splits = 0
+        self.lists: dict[int, Shape | None] = {}  # that are arrays, by their sites
+        self.longer: dict[str, WiderListError] = {}  # lists of several lengths
+        self.reading: frozenset[str] = frozenset()  # lists that are gone through
         self.line = function.__code__.co_firstlineno
 
     def translate(self) -> Translated:
-        code = self.function.__code__
         try:
             lowered = lower(self.function)
         except LoweringError as error:
@@ -176,6 +192,24 @@ class FunctionText(Arithmetic):
         if generates or any(lowered.varying) or lowered.keyword_only:
             msg = f"{self.function.__name__} takes or gives a varying number of values"
             raise NoColumnsError(msg, self.line)
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                return self._attempt(lowered)
+            except WiderListError as wider:
+                self._forget()
+                shape, before = wider.shape, self.lists.get(wider.site)
+                if before is not None and shape is not None:
+                    shape = join(before, shape)
+                self.lists[wider.site] = shape or before
+        return self.refuse("has lists whose types do not settle")
+
+    def _forget(self) -> None:
+        """Begin anew."""
+        self.lines, self.depth, self.loops, self.splits = [], 1, [], 0
+        self.catching, self.longer, self.reading = None, {}, frozenset()
+
+    def _attempt(self, lowered: ir.Function) -> Translated:
+        code = self.function.__code__
         self.count = 0
         given = [self.parameter(value) for value in self.args]
         defaults = self.function.__defaults__ or ()
@@ -200,7 +234,7 @@ class FunctionText(Arithmetic):
         try:
             self.block(body)
         except DeadError:
-            pass
+            self.end_dead()
         except NoColumnsError as error:
             error.line = error.line or self.line
             raise
@@ -223,6 +257,11 @@ class FunctionText(Arithmetic):
                 return value
         msg = f"hands on a {describe(value)}"
         raise NoColumnsError(msg)
+
+    @property
+    def place(self) -> tuple[KernelFrame, int]:
+        """Where a list that is made here may grow."""
+        return self.frame, len(self.loops)
 
     def call(
         self, called: Value, args: list[Value], keywords: dict[str, Value]
@@ -262,12 +301,16 @@ class FunctionText(Arithmetic):
         match one:
             case ir.Store(name=name, scope="local", value=value):
                 found = self.get(value)
-                passing = isinstance(found, GeneratorValue | Made)
+                passing = isinstance(found, GeneratorValue | Iteration | Made | Bound)
                 if passing and not name.startswith("%"):
                     self.refuse(f"keeps a {describe(found)} under a name")
                 names[name] = found
             case ir.Unpack(targets=targets, value=value, star=None):
-                parts = parts_of(self.get(value))
+                whole = self.get(value)
+                if isinstance(whole, TextParts):
+                    parts = (*split_parts(self, whole, len(targets)),)
+                else:
+                    parts = elements_of(whole)
                 if len(parts) != len(targets):
                     self.give_up()
                 if value.startswith("%"):
@@ -282,7 +325,7 @@ class FunctionText(Arithmetic):
                     self.add_output(self.get(value))
                 names[target] = Known(None)
             case ir.Add(container=container, values=(added,)):
-                append(self, self.get(container), self.get(added))
+                extend(self, self.get(container), [self.get(added)])
             case ir.For():
                 translate_for(self, one)
             case ir.While():
@@ -314,16 +357,24 @@ class FunctionText(Arithmetic):
             case ir.Unary(op=op, value=value):
                 return self._unary(op, self.get(value))
             case ir.Binary(op=op, left=left, right=right):
-                return self.binary(op, self.get(left), self.get(right))
+                found = self.get(left)
+                listed = isinstance(found, Group) and found.is_list
+                if one.in_place and (listed or isinstance(found, ListValue)):
+                    return extend_by(self, found, self.get(right))
+                return self.binary(op, found, self.get(right))
             case ir.Compare(op=op, left=left, right=right):
                 return self.compare(op, self.get(left), self.get(right))
             case ir.GetAttribute(value=value, name=name):
                 return read_attribute(self, self.get(value), name)
             case ir.GetElement(value=value, index=index):
-                return read_element(self, self.get(value), self.get(index))
+                return take_element(self, self.get(value), self.get(index))
             case ir.Build(kind="tuple" | "list" as kind):
                 values = self._list_parts(one)
-                return Group(values, kind == "list", len(self.loops))
+                if id(one) in self.lists:
+                    return make_list(self, self.lists[id(one)], values, id(one))
+                return Group(values, kind == "list", self.place, site=id(one))
+            case ir.Build(kind="dict", items=items) if not one.starred:
+                return self._make_dict([self.get(item) for item in items])
             case ir.Build(kind="set", items=items) if not one.starred:
                 return self._make_set([self.get(item) for item in items])
             case ir.Build(kind="str", items=items):
@@ -355,17 +406,27 @@ class FunctionText(Arithmetic):
             self.refuse("has a set of values that are not known")
         return Known({*known})
 
+    def _make_dict(self, values: list[Value]) -> Value:
+        """Return a dict of constants: a table."""
+        found = [find_constant(value) for value in values]
+        known = [one.value for one in found if one is not None]
+        keys, entries = known[::2], known[1::2]
+        if len(known) < len(values) or any(kind_of_known(k) is None for k in keys):
+            self.refuse("has a dict of values that are not known")
+        return Known(dict(zip(keys, entries, strict=True)))
+
     def _list_parts(self, one: ir.Build) -> tuple[Value, ...]:
         values: list[Value] = []
         for place, item in enumerate(one.items):
             found = self.get(item)
-            values += parts_of(found) if place in one.starred else [found]
+            values += elements_of(found) if place in one.starred else [found]
         return tuple(values)
 
     def add_return(self, value: Value, line: int) -> None:
         if self.declare is not None and not self.generates:
             listed = isinstance(value, Known) and type(value.value) in (tuple, list)
-            if not listed and not isinstance(value, Group | GeneratorValue):
+            given = Group | GeneratorValue | Iteration | ListValue | ListView
+            if not listed and not isinstance(value, given):
                 self.refuse(f"gives a {describe(value)} for a list of outputs")
             go_through(self, value, self.add_output)
             value = Known(None)
@@ -384,6 +445,12 @@ class FunctionText(Arithmetic):
 
     def get(self, name: str) -> Value:
         found = self.frame.names.get(name)
+        if found is None and name in self.longer:
+            raise self.longer[name]
+        if found is None and name.startswith("%"):
+            self.refuse(
+                "has a value of another form on some path, such as a longer list"
+            )
         if found is None:
             self.refuse(f"reads {name}, which has no value on some path")
         assert found is not None  # noqa: S101
@@ -498,7 +565,7 @@ _WORKING = Translated("", Shape(), (), frozenset())
 def finish_results(this: FunctionText) -> Translated:
     returns = [one.value for _, one in this.lines if isinstance(one, ReturnLine)]
     if not returns:
-        msg = "always raises"
+        msg = "has no path on which columns give a value"
         raise NoColumnsError(msg, this.line)
     shape = shape_of(returns[0])
     for value in returns[1:]:

@@ -109,11 +109,42 @@ class RecordValue:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A tuple, or a list, made at some loop depth."""
+    """A tuple, or a list.
+
+    A list can grow where it was `made`: in a frame, at some loop depth. A tuple may hold
+    the lists that it is `read` from, which must not grow before it is gone. `site` tells
+    where a list is made, in the text of the function.
+    """
 
     values: tuple[Value, ...]
     is_list: bool = False
-    loops: int = 0
+    made: tuple[KernelFrame, int] | None = None
+    read: tuple[Value, ...] = ()
+    site: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ListValue:
+    """A list of any length: arrays of its elements' scalars, and their number."""
+
+    name: str
+    shape: Shape | None  # None until an element is added
+    site: int = 0  # as in `Group`
+
+    def arrays(self) -> list[tuple[str, Kind]]:
+        """Return the names of its arrays, and their kinds."""
+        scalars = () if self.shape is None else self.shape.scalars()
+        kinds = [kind for one in scalars for kind in one.arrays]
+        return [(f"{self.name}_{n}", kind) for n, kind in enumerate(kinds)]
+
+
+@dataclass(frozen=True, eq=False)
+class ListView:
+    """A list of `count` values that are read at an index, from these `lists`."""
+
+    count: str
+    read: Callable[[str], Value]
+    lists: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +183,24 @@ class GeneratorValue:
 
 
 @dataclass(frozen=True, eq=False)
+class Iteration:
+    """What `zip`, `enumerate`, `reversed` or `iter` gives: values to go through once."""
+
+    values: tuple[Value, ...]
+    read: tuple[Value, ...]  # as in `Group`
+    view: ListView | None = None  # in place of the values
+
+
+@dataclass(frozen=True, eq=False)
+class TextParts:
+    """The parts of a string, as `split` gives them: an expression in `s`."""
+
+    value: Value
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True, eq=False)
 class Bound:
     """A method of a value."""
 
@@ -160,7 +209,19 @@ class Bound:
 
 
 Value: TypeAlias = (
-    Known | Scalar | RecordValue | Group | Items | Span | Made | GeneratorValue | Bound
+    Known
+    | Scalar
+    | RecordValue
+    | Group
+    | Items
+    | Span
+    | Made
+    | GeneratorValue
+    | Iteration
+    | ListValue
+    | ListView
+    | TextParts
+    | Bound
 )
 
 
@@ -249,6 +310,15 @@ def _is_hashable(value: Any) -> bool:
     return True
 
 
+def find_constant(value: Value) -> Known | None:
+    """Return a value, or a tuple of values, that is the same for all items."""
+    if isinstance(value, Group) and not value.is_list:
+        parts = [find_constant(one) for one in value.values]
+        known = tuple(one.value for one in parts if one is not None)
+        return Known(known) if len(known) == len(parts) else None
+    return value if isinstance(value, Known) else None
+
+
 def shape_of(value: Value) -> Shape:
     """Return the variables of a value."""
     match value:
@@ -302,6 +372,13 @@ def parts_of(value: Value) -> tuple[Value, ...]:
     raise NoColumnsError(msg)
 
 
+def elements_of(value: Value) -> tuple[Value, ...]:
+    """Return the values that an iteration goes through."""
+    if isinstance(value, Iteration) and value.view is None:
+        return value.values
+    return parts_of(value)
+
+
 def leaves(value: Value, shape: Shape) -> Iterator[Value]:
     """Yield the scalars of a value, in the order of a shape that holds it."""
     if shape.parts is None:
@@ -336,6 +413,10 @@ def describe(value: Value) -> str:  # noqa: PLR0911 - a table
             return "range"
         case GeneratorValue():
             return "generator"
+        case Iteration():
+            return "iterator"
+        case ListValue() | ListView() | TextParts():
+            return "list"
     return "function"
 
 
@@ -412,7 +493,7 @@ def flatten_all(args: Sequence[Value]) -> Iterator[Scalar]:
         yield from flatten(value)
 
 
-@dataclass
+@dataclass(eq=False)
 class KernelFrame:
     """The names of a function, or of a generator in it."""
 

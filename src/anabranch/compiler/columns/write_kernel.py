@@ -62,6 +62,7 @@ class KernelText:
         self.reads: list[int] = []
         self.body: list[str] = []
         self.stored: list[ColumnShape] = []
+        self.in_place = False  # see `ColumnWindow`
 
     @property
     def item(self) -> Value:
@@ -76,10 +77,14 @@ class KernelText:
 
     @property
     def items(self) -> Items:
-        """The items of a window, in the columns of the kernel."""
-        columns, place = [], 0
+        """The items of a window, in the columns of the kernel.
+
+        The first of these is their order, if they are read in place.
+        """
+        columns, place = [], 1
+        at = "W[0][{at}]" if self.in_place else "{at}"
         for one in self.scalars:
-            texts = [f"W[{place + n}][{{at}}]" for n in range(len(one.arrays))]
+            texts = [f"W[{place + n}][{at}]" for n in range(len(one.arrays))]
             place += len(texts)
             single = len(texts) == 1
             parts = () if single else tuple(texts)
@@ -230,7 +235,7 @@ class KernelText:
     def _window_columns(self) -> str:
         """Return the window columns that the functions read, by number."""
         text = "\n".join(self.module.texts)
-        names, place = [], 0
+        names, place = ["places" if self.in_place else "C"], 1
         self.reads = []
         for number, one in enumerate(self.scalars):
             suffixes = one.suffixes
@@ -240,7 +245,7 @@ class KernelText:
             else:
                 names += ["C"] * len(suffixes)
             place += len(suffixes)
-        return ", ".join(names) or "C"
+        return ", ".join(names)
 
     def kernel(
         self,
@@ -536,6 +541,7 @@ def write_window(op: Op, function: Function | None, takes: ColumnShape) -> Colum
     assert isinstance(op.kind, Aggregate)  # noqa: S101
     text = KernelText(op, takes)
     window = find_window(op, takes)
+    text.in_place = window.in_place
     args: list[Value] = [text.items]
     if function is not None:
         made = translate(text.module, function, args)
@@ -547,6 +553,8 @@ def write_window(op: Op, function: Function | None, takes: ColumnShape) -> Colum
     text.call(made, args, "starts[j]", "ends[j] - starts[j]")
     sources = text.store(made, args, gives)
     head = ["starts", "ends", *(["since", "until"] if window.bound else [])]
+    if window.in_place:
+        head.append("places")
     source = text.write(head, columns=True)
     return text.kernel("window", gives, sources, source, window=window)
 

@@ -345,50 +345,58 @@ _INSIDE: Mapping[Any, Any] = {  # of something; a column of these is inferred
 
 
 _NUMBERS = {PlainShape(int), PlainShape(float)}  # Arrow makes floats of both
+_SOME_UUID = uuid.UUID(int=0)  # Arrow says what it makes of one
 
 
-def arrow_type(shape: Shape, above: tuple[Shape, ...] = ()) -> Any:
+def arrow_type(shape: Shape, above: tuple[Shape, ...] = (), unknown: Any = None) -> Any:
     """Return the Arrow type of a shape's values; None if the shape does not determine
     it.
+
+    With `unknown`, this stands for each part that the shape does not determine.
 
     >>> from anabranch.graph.shapes import shape_of
     >>> arrow_type(shape_of(dict[str, list[int]]))
     MapType(map<string, list<item: int64>>)
     >>> arrow_type(shape_of(int | str))
+    >>> arrow_type(shape_of(tuple[dt.datetime, dt.date]), unknown=pa.null())
+    StructType(struct<value_1: null, value_2: date32[day]>)
     """
     if shape in above:  # a type that contains itself
-        return None
+        return unknown
     above = (*above, shape)
     match shape:
         case PlainShape(kind):
-            inside = _INSIDE.get(kind) if above[1:] else None
-            return ARROW_TYPES.get(kind, inside)
+            inside = _INSIDE.get(kind) if above[1:] or unknown is not None else None
+            if kind is uuid.UUID and unknown is not None:
+                inside = pa.array([_SOME_UUID]).type
+            return ARROW_TYPES.get(kind, inside if inside is not None else unknown)
         case ChoiceShape(_, values):
             kinds = {type(value) for value, _ in values}
-            return ARROW_TYPES.get(kinds.pop()) if len(kinds) == 1 else None
+            return ARROW_TYPES.get(kinds.pop()) if len(kinds) == 1 else unknown
         case OneOf(members):
             others = [member for member in members if member != NOTHING]
             if set(others) == _NUMBERS:
                 return pa.float64()
-            return arrow_type(others[0], above[:-1]) if len(others) == 1 else None
-    return _find_inner_type(shape, above)
+            one = others[0] if len(others) == 1 else None
+            return unknown if one is None else arrow_type(one, above[:-1], unknown)
+    return _find_inner_type(shape, above, unknown)
 
 
-def _find_inner_type(shape: Shape, above: tuple[Shape, ...]) -> Any:
+def _find_inner_type(shape: Shape, above: tuple[Shape, ...], unknown: Any) -> Any:
     match shape:
         case Many(_, element):
-            inner = arrow_type(element, above)
+            inner = arrow_type(element, above, unknown)
             return None if inner is None else pa.list_(inner)
         case Table(key, value):
-            pair = arrow_type(key, above), arrow_type(value, above)
+            pair = tuple(arrow_type(one, above, unknown) for one in (key, value))
             return None if None in pair else pa.map_(*pair)
         case Row(elements):
             named = {f"value_{n}": one for n, one in enumerate(elements, 1)}
         case RecordShape():
             named = dict(shape.fields)
         case _:
-            return None
-    fields = {name: arrow_type(one, above) for name, one in named.items()}
+            return unknown
+    fields = {name: arrow_type(one, above, unknown) for name, one in named.items()}
     if None in fields.values():
         return None
     return pa.struct(list(fields.items()))
@@ -434,6 +442,51 @@ def join_types(one: Any, other: Any) -> Any:
         fields = [(a.name, join_types(a.type, b.type)) for a, b in pairs]
         return None if None in dict(fields).values() else pa.struct(fields)
     return one if one == other else None
+
+
+def fill_type(held: Any, known: Any) -> Any:
+    """Return a type whose parts without values are as another one has them.
+
+    >>> fill_type(pa.list_(pa.null()), pa.large_list(pa.int64()))
+    ListType(list<item: int64>)
+    """
+    kinds = pa.types
+    if kinds.is_null(held):
+        return known
+    if _is_list(held) and _is_list(known):
+        return pa.list_(fill_type(held.value_type, known.value_type))
+    if kinds.is_struct(held) and kinds.is_struct(known):
+        there = {field.name: field.type for field in known}
+        fields = [(f.name, fill_type(f.type, there.get(f.name, f.type))) for f in held]
+        return pa.struct(fields)
+    return held
+
+
+def plain_type(held: Any) -> Any:
+    """Return a type without extensions: a UUID is 16 bytes.
+
+    >>> plain_type(pa.list_(pa.uuid()))
+    ListType(list<item: fixed_size_binary[16]>)
+    """
+    if isinstance(held, pa.BaseExtensionType):
+        return held.storage_type
+    if pa.types.is_list(held):
+        return pa.list_(plain_type(held.value_type))
+    if pa.types.is_map(held):
+        return pa.map_(plain_type(held.key_type), plain_type(held.item_type))
+    if pa.types.is_struct(held):
+        return pa.struct([(one.name, plain_type(one.type)) for one in held])
+    return held
+
+
+def list_parts(held: Any) -> list[Any]:
+    """Return a type and those inside it.
+
+    >>> list_parts(pa.list_(pa.null()))
+    [ListType(list<item: null>), DataType(null)]
+    """
+    fields = [held.field(n).type for n in range(held.num_fields)]
+    return [held, *(part for one in fields for part in list_parts(one))]
 
 
 def to_arrow(value: Any, held: Any) -> Any:  # noqa: PLR0911 - one return per form

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anabranch.connectors.files.arrow_items import join_tables
@@ -31,8 +32,10 @@ from anabranch.connectors.files.arrow_values import (
     ARROW_TYPES,
     NoFitError,
     arrow_type,
+    fill_type,
     fit,
     join_types,
+    plain_type,
     refuse_mixed,
     same,
     settle_type,
@@ -57,7 +60,7 @@ from anabranch.connectors.files.rows import (
 from anabranch.connectors.files.values import attributes_of, maker, text_type
 from anabranch.connectors.storage import Location, Status
 from anabranch.errors import InputError, OutputError
-from anabranch.graph.shapes import may_be_none, shape_of
+from anabranch.graph.shapes import Shape, may_be_none, shape_of
 from anabranch.graph.types import SCALARS, fields_of, optional_of, there_is, type_name
 
 _BATCH_ROWS = 16_384
@@ -193,8 +196,24 @@ def _read_group(opened: _Opened, group: int, names: list[str]) -> pa.Table:
     else:
         with opened.open_again(read_dictionary=coded) as again:
             found = again.read_row_group(group, columns=names).select(names)
+        for name in coded:
+            _check_codes(found.column(name))
     _compare_rows(held.num_rows, found.num_rows)
     return found
+
+
+def _check_codes(column: Any) -> None:
+    """Refuse codes that a dictionary does not have, as of a damaged file.
+
+    Arrow does so when it decodes strings. Else it would look behind the dictionary.
+    """
+    for chunk in column.chunks:
+        codes = pc.min_max(chunk.indices).as_py()
+        if codes["max"] is None:  # all are null
+            continue
+        if codes["min"] < 0 or codes["max"] >= len(chunk.dictionary):
+            msg = "Index not in dictionary bounds"
+            raise pa.ArrowInvalid(msg)
 
 
 def _find_coded(opened: _Opened, group: int, names: list[str]) -> list[str]:
@@ -566,11 +585,49 @@ def arrow_types(kind: Any) -> dict[str, Any]:
     >>> arrow_types(float)
     {'value': DataType(double)}
     """
+    known = {name: arrow_type(shape) for name, shape in _shapes_of(kind).items()}
+    return {name: found for name, found in known.items() if found is not None}
+
+
+def likely_types(kind: Any) -> dict[str, Any]:
+    """Return the Arrow type of each column, with null for what is not known.
+
+    A column's values may be of another type than is annotated, so only parts without
+    values can be given these.
+
+    >>> likely_types(float), likely_types(Any)
+    ({'value': DataType(double)}, {'value': DataType(null)})
+    """
+    shapes = _shapes_of(kind).items()
+    return {name: arrow_type(shape, unknown=pa.null()) for name, shape in shapes}
+
+
+def fill_table(rows: Any, known: Mapping[str, Any]) -> Any:
+    """Return rows in which columns and parts without values have their known types.
+
+    >>> rows = pa.table({"a": pa.nulls(1), "b": [1]})
+    >>> fill_table(rows, {"a": pa.date32()}).schema.types
+    [DataType(date32[day]), DataType(int64)]
+    """
+    fields = [
+        one.with_type(fill_type(one.type, known.get(one.name, one.type)))
+        for one in rows.schema
+    ]
+    return rows.cast(pa.schema(fields))
+
+
+def plain_table(rows: Any) -> Any:
+    """Return rows without extension types; a UUID is 16 bytes."""
+    types = map(plain_type, rows.schema.types)
+    return rows.cast(pa.schema(list(zip(rows.column_names, types, strict=True))))
+
+
+def _shapes_of(kind: Any) -> dict[str, Shape]:
+    """Return the shape of each column, as far as the type tells them."""
     fields: Mapping[str, Any] | None = fields_of(kind)
     if fields is None:
         fields = dict.fromkeys(columns_of(kind) or (), kind)
-    known = {name: arrow_type(shape_of(kind)) for name, kind in fields.items()}
-    return {name: found for name, found in known.items() if found is not None}
+    return {name: shape_of(kind) for name, kind in fields.items()}
 
 
 def table_of(

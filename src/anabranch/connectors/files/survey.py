@@ -1,9 +1,10 @@
 """Surveys of text files: where rows begin in each block of a file, found by tasks.
 
 Whether a newline ends a row depends on the quotes before it, so on all of the file up to
-there. A survey of a block therefore answers for both cases: the block begins outside quotes,
-or inside a quoted field. Whoever knows the first block chains the others: each tells whether
-it leaves the case as it is. That costs as much as there are blocks, not bytes.
+there. A survey of a block therefore covers both cases: the block begins outside quotes,
+or inside a quoted field. A file begins outside quotes, and each survey says whether its
+block changes that, so the case of every block follows. The cost grows with the number of
+blocks, not of bytes.
 
 A survey answers only where every quote of the block opens or closes a field by its
 neighbours, and no stray carriage return hides one; by `toggles_of`, such a block reads the

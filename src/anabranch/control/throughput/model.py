@@ -13,6 +13,9 @@ wait for another. And a thread that is given the lock must first get a core, whi
 others wait for it; `calibrate_crowding` takes that from a measurement with more threads
 than cores, and from one with many how it grows. A thread that waits for the lock leaves
 its core to others, so that the two losses do not add up.
+
+User code may wait for something else: it sleeps, or a server answers. That takes time of
+its thread, but no core and no lock, so further threads help even beyond the cores.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from anabranch.metrics.load import ThreadSamples
@@ -37,9 +40,10 @@ ORDERS = 256  # in which threads may be assigned to cores
 
 @dataclass(frozen=True)
 class ItemCosts:
-    """CPU seconds per source item.
+    """Seconds per source item, on a core but for those of `blocked`.
 
-    `at` is by place; `port_s` is for passing it to another thread, on either side, and
+    `at` is by place, and so is `blocked`: the time in which user code waited for
+    something other than the lock, and needed no core. `port_s` is for passing it to another thread, on either side, and
     `batches` the share of its time that a thread needs in addition for what it passes
     on; `locked_s` is the part of all this that needs the interpreter lock, and
     `serial_s` the part that only one thread at a time can do for another reason, such
@@ -56,11 +60,17 @@ class ItemCosts:
     waiting: float = 0.0
     crowding: float = 0.0
     growth: float = 2.0
+    blocked: Mapping[Route, float] = field(default_factory=dict)
 
     @property
     def whole_s(self) -> float:
-        """The cost of an item in one thread."""
-        return sum(self.at.values())
+        """The time of an item in one thread."""
+        return sum(self.at.values()) + self.blocked_s
+
+    @property
+    def blocked_s(self) -> float:
+        """The part of it that needs no core."""
+        return sum(self.blocked.values())
 
 
 def costs_of(samples: Iterable[ThreadSamples], items: int) -> ItemCosts:
@@ -71,6 +81,7 @@ def costs_of(samples: Iterable[ThreadSamples], items: int) -> ItemCosts:
     {('read', 'a'): 0.5, ('read',): 0.25}
     """
     at: dict[Route, float] = {}
+    blocked: dict[Route, float] = {}
     locked: dict[str, float] = {}  # all threads see the same lock
     for thread in samples:
         total = sum(thread.at_work.values()) or 1.0
@@ -78,6 +89,10 @@ def costs_of(samples: Iterable[ThreadSamples], items: int) -> ItemCosts:
             whole = route or (thread.begin,)
             each_s = thread.cpu_s * time / total / items
             at[whole] = at.get(whole, 0.0) + each_s
+        for route, share in thread.find_blocked().items():
+            whole = route or (thread.begin,)
+            each_s = share * (thread.elapsed_s - thread.denied_s) / items
+            blocked[whole] = blocked.get(whole, 0.0) + each_s
         taken_s = thread.locked * (thread.elapsed_s - thread.denied_s)
         locked[thread.begin] = locked.get(thread.begin, 0.0) + taken_s
     whole_s = sum(at.values())
@@ -86,6 +101,7 @@ def costs_of(samples: Iterable[ThreadSamples], items: int) -> ItemCosts:
         PORT_S,
         BATCHES,
         locked_s=min(whole_s, max(locked.values(), default=0.0) / items),
+        blocked=blocked,
     )
 
 
@@ -96,11 +112,22 @@ class Thread:
     costs: Mapping[Route, float]  # by the path from where the thread begins
     handing_s: float
     replicas: int
+    blocked: Mapping[Route, float] = field(default_factory=dict)  # as of `costs`
+
+    @property
+    def core_s(self) -> float:
+        """The mean cost of an item for each of the replicas, on a core."""
+        return (sum(self.costs.values()) + self.handing_s) / self.replicas
+
+    @property
+    def blocked_s(self) -> float:
+        """The mean time per item in which each of the replicas needs no core."""
+        return sum(self.blocked.values()) / self.replicas
 
     @property
     def each_s(self) -> float:
-        """The mean cost of an item for each of the replicas."""
-        return (sum(self.costs.values()) + self.handing_s) / self.replicas
+        """The mean time per item of each of the replicas."""
+        return self.core_s + self.blocked_s
 
 
 def threads_of(
@@ -120,8 +147,9 @@ def threads_of(
         for operator in operators
     }
     parts: dict[str, dict[Route, float]] = {}
+    waits: dict[str, dict[Route, float]] = {}
     feeding: dict[str, set[str]] = {}  # thread -> its consumer threads
-    for route, cost_s in costs.at.items():
+    for route in {**costs.at, **costs.blocked}:
         begins = [
             number
             for number, operator in enumerate(route)
@@ -132,7 +160,10 @@ def threads_of(
         names = [route[number] for number in begins]
         part = parts.setdefault(names[-1], {})
         rest = route[begins[-1] :]
-        part[rest] = part.get(rest, 0.0) + cost_s
+        part[rest] = part.get(rest, 0.0) + costs.at.get(route, 0.0)
+        if route in costs.blocked:
+            wait = waits.setdefault(names[-1], {})
+            wait[rest] = wait.get(rest, 0.0) + costs.blocked[route]
         for earlier, later in itertools.pairwise(names):
             feeding.setdefault(earlier, set()).add(later)
     fed = {name for names in feeding.values() for name in names}
@@ -143,6 +174,7 @@ def threads_of(
             costs.port_s * ends[name]
             + (costs.batches * sum(part.values()) if ends[name] else 0.0),
             arrangement.degree(wide[name]) if name in wide else 1,
+            waits.get(name, {}),
         )
         for name, part in parts.items()
     }
@@ -159,9 +191,10 @@ def throughput(costs: ItemCosts, threads: Mapping[str, Thread], cores: int) -> f
     1.25
     """
     work = _work(threads)
-    ideal_s = _ideal_s(work, cores)
-    uneven_s = estimate_busiest_core(work, cores) - ideal_s
-    period_s = ideal_s + math.hypot(uneven_s, _estimate_loss_s(costs, work, cores))
+    ideal_s = _ideal_s(threads, cores)
+    uneven_s = max(0.0, estimate_busiest_core(work, cores) - ideal_s)
+    lost_s = _estimate_loss_s(costs, work, cores, ideal_s)
+    period_s = ideal_s + math.hypot(uneven_s, lost_s)
     return 1 / max(period_s, costs.serial_s, costs.locked_s)
 
 
@@ -187,7 +220,8 @@ def estimate_waiting(
     0.25
     """
     period_s = 1 / throughput(replace(costs, serial_s=0.0), threads, cores)
-    return period_s / estimate_busiest_core(_work(threads), cores) - 1
+    busiest_s = estimate_busiest_core(_work(threads), cores)
+    return period_s / max(busiest_s, _longest_s(threads)) - 1
 
 
 def calibrate(
@@ -201,9 +235,9 @@ def calibrate(
     >>> round(throughput(calibrate(costs, split, 1.6), split, cores=2), 3)
     1.6
     """
-    busiest_s, *others = _work(threads)
-    others_s = sum(others)
-    if not (costs.locked_s and others_s):
+    busiest_s = _longest_s(threads)
+    others_s = sum(_work(threads)) - busiest_s
+    if not costs.locked_s or others_s <= 0:
         return costs
     return replace(costs, waiting=max(0.0, (1 / rate - busiest_s) / others_s))
 
@@ -245,28 +279,35 @@ def _fit_crowding(
     without_core_s = _without_core_s(costs, work, cores)
     if not without_core_s:
         return costs
-    ideal_s = _ideal_s(work, cores)
-    uneven_s = estimate_busiest_core(work, cores) - ideal_s
+    ideal_s = _ideal_s(threads, cores)
+    uneven_s = max(0.0, estimate_busiest_core(work, cores) - ideal_s)
     slower_s = max(0.0, 1 / rate - ideal_s)
     lost_s = math.sqrt(max(0.0, slower_s**2 - uneven_s**2))
-    known_s = _estimate_loss_s(replace(costs, crowding=0.0), work, cores)
+    known_s = _estimate_loss_s(replace(costs, crowding=0.0), work, cores, ideal_s)
     return replace(costs, crowding=(lost_s - known_s) / without_core_s)
 
 
+def _longest_s(threads: Mapping[str, Thread]) -> float:
+    """Return the time per item of the thread that has least to spare."""
+    return max(one.each_s for one in threads.values())
+
+
 def _work(threads: Mapping[str, Thread]) -> list[float]:
-    """Return the cost of an item for each thread, the busiest first."""
-    each = (one.each_s for one in threads.values() for _ in range(one.replicas))
+    """Return the cost of an item on a core for each thread, the busiest first."""
+    each = (one.core_s for one in threads.values() for _ in range(one.replicas))
     return sorted(each, reverse=True)
 
 
-def _ideal_s(work: Sequence[float], cores: int) -> float:
+def _ideal_s(threads: Mapping[str, Thread], cores: int) -> float:
     """Return the time per item if no core idles and no thread waits for the lock."""
-    return max(work[0], sum(work) / cores)
+    return max(_longest_s(threads), sum(_work(threads)) / cores)
 
 
-def _estimate_loss_s(costs: ItemCosts, work: Sequence[float], cores: int) -> float:
+def _estimate_loss_s(
+    costs: ItemCosts, work: Sequence[float], cores: int, ideal_s: float
+) -> float:
     """Return the lock waiting time per item."""
-    meanwhile_s = sum(work) - _ideal_s(work, cores)
+    meanwhile_s = max(0.0, sum(work) - ideal_s)
     without_core_s = _without_core_s(costs, work, cores)
     return max(0.0, costs.waiting * meanwhile_s + costs.crowding * without_core_s)
 

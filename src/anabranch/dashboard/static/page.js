@@ -117,8 +117,9 @@ function tiles() {
     make("b", {}, value, " ", make("small", {}, unit))));
   const time = (name, ms) => tile(name, short(ms * unitOf(ms)[0]), unitOf(ms)[1]);
   const rate = last(series.read_per_s), p50 = last(series.p50_ms), p99 = last(series.p99_ms);
-  tile("read", whole(now.read ?? 0), "items");
-  tile("delivered", whole(now.delivered ?? 0), "items");
+  const many = n => n < 1e7 ? whole(n) : short(n);
+  tile("read", many(now.read ?? 0), "items");
+  tile("delivered", many(now.delivered ?? 0), "items");
   if (state.status !== "running" && now.at_s) tile("mean throughput", short(now.read / now.at_s), "items / s");
   else if (rate !== null) tile("throughput now", short(rate), "items / s");
   if (p50 !== null) time("latency p50", p50);
@@ -232,6 +233,9 @@ function graph() {
     if (waiting[name] > 0) operator.append(make("text", {class: "waiting now", x: at("x") + at("width") / 2,
       y: at("y") + at("height") + 12, "font-size": 10.5, "text-anchor": "middle"}, `${whole(waiting[name])} waiting`));
   }
+  const states = new Set((program.operator_list ?? []).map(one => one.state)); /* the legend has what the drawing has */
+  for (const key of document.querySelectorAll(".legend > span"))
+    key.hidden = key.dataset.state ? !states.has(key.dataset.state) : !$("drawing").querySelector(key.dataset.marks);
 }
 
 function table(head, rows, empty) {

@@ -125,14 +125,19 @@ LITTLE_COUNTED = 20  # items: fewer say less than all counted before
 
 @dataclass(frozen=True)
 class Work:
-    """The work a replica has done."""
+    """The work of a replica: items that came in, those `done`, and the time for these."""
 
     items: int = 0
     busy_s: float = 0.0
+    done: int = 0
 
     def since(self, before: Work) -> Work:
         """Return the work since an earlier reading."""
-        return Work(self.items - before.items, self.busy_s - before.busy_s)
+        return Work(
+            self.items - before.items,
+            self.busy_s - before.busy_s,
+            self.done - before.done,
+        )
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ def count_items(network: Network) -> Counters:
     return Counters(
         perf_counter(),
         {
-            name: tuple(Work(replica.received, replica.busy_s) for replica in replicas)
+            name: tuple(Work(one.received, one.busy_s, one.done) for one in replicas)
             for name, replicas in network.replicas.items()
         },
         given,
@@ -284,15 +289,15 @@ def fill_elements(
 ) -> Iterator[InputLoad]:
     """Yield inputs with the wall-clock cost of an item.
 
-    An element knows its time at work; `weights` divide that among its operators, and
-    `on_core` is the share that needed a core.
+    `weights` divide the work of an element among its operators, and `on_core` is the
+    share that needed a core.
     """
     alike: dict[str, list[InputLoad]] = {}
     for one in inputs:
         alike.setdefault(one.thread, []).append(one)
     took_s = max(done.at_s, 1e-9)
     for name, group in alike.items():
-        busy_s = sum(work.busy_s for work in done.works[name]) / took_s
+        busy_s = _find_work_s(group, done.works[name], took_s) / took_s
         own = [weights.get(one.operator, 0.0) for one in group]
         if not sum(own):
             own = [1.0] * len(group)
@@ -306,6 +311,22 @@ def fill_elements(
                     cpu_s=each_s * on_core, blocked_s=each_s * (1 - on_core)
                 ),
             )
+
+
+def _find_work_s(
+    group: Sequence[InputLoad], works: Sequence[Work], took_s: float
+) -> float:
+    """Return the work that the items that came to an element bring.
+
+    Its replicas know the time for those that they have done. The others, which are
+    still in a queue or being worked on, cost the same.
+    """
+    busy_s, finished = sum(work.busy_s for work in works), sum(w.done for w in works)
+    inside = {one.operator for one in group}
+    came = took_s * sum(one.in_per_s for one in group if one.producer not in inside)
+    if not finished or not came:
+        return busy_s
+    return busy_s * came / finished
 
 
 def _once(group: Sequence[InputLoad], weights: Sequence[float]) -> Iterator[float]:

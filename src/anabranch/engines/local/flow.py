@@ -165,7 +165,7 @@ class LocalFlow:
     def break_off(self, source: SourceThread, error: BaseException) -> None:
         """End the stream of a source that cannot be read any further."""
         ours = isinstance(error, EngineError) or not isinstance(error, Exception)
-        if ours or not self.breaks.orderly:
+        if ours:
             self.fail(error)
             return
         with source.gate:

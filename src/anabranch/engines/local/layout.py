@@ -37,8 +37,9 @@ from anabranch.errors import PlanError
 from anabranch.graph.graph import Edge, Graph, Input, Op, has_turns, streams_into
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.operators.blocks import Deal
+from anabranch.operators.fan_in import Barrier, Union
 from anabranch.operators.rates import find_pairing
-from anabranch.operators.stateless import Barrier, Filter, Map, Punctuate, Split, Union
+from anabranch.operators.stateless import Filter, Map, Punctuate, Split
 from anabranch.plan.integrity import check, check_orders
 from anabranch.plan.plan import Order, Plan, Region, find_beside
 from anabranch.runtime.codegen import find_punctuated_operators
@@ -326,7 +327,7 @@ def parts_of(graph: Graph, plan: Plan, configuration: Configuration) -> dict[str
 def why_not_in_groups(
     graph: Graph, region: Region, parts: Mapping[str, str]
 ) -> str | None:
-    """Return why items cannot be dealt in groups where a region needs that."""
+    """Return why items cannot be distributed in groups where a region needs that."""
     if region.period == 1:
         return None
     if any(e.producer.operator in parts for e in streams_into(graph, region.operators)):
@@ -341,7 +342,7 @@ def why_not_suspended(graph: Graph, region: Region) -> str | None:
     if region.period > 1:
         return "a replica may have a part of a group"
     if pairing := find_pairing(graph, region.operators):
-        return f"the streams that meet at {pairing} must be dealt out alike"
+        return f"the streams that meet at {pairing} must be distributed in the same way"
     return _why_states_stay(graph, region) if region.key else None
 
 

@@ -29,7 +29,6 @@ from anabranch.connectors.reader import POLL_S, LiveReader, births_of_items
 from anabranch.graph.graph import Graph, Op
 from anabranch.operators.sources import (
     FromIterable,
-    Offered,
     ReadFiles,
     ReadSource,
 )
@@ -155,8 +154,6 @@ def turns_of(graph: Graph) -> SourceTurns:
 
 def _arrives(op: Op) -> bool:
     match op.kind:
-        case Offered():
-            return True
         case ReadSource():
             return arrives(op)
         case ReadFiles():

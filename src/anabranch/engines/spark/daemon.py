@@ -25,6 +25,8 @@ WORKER = "pyspark.worker"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _MAPPED_BYTES = 1 << 25  # of an array that is mapped by itself still
 _KEPT_BYTES = 1 << 27  # at the end of the heap
+# Arrow's allocator reads it, in milliseconds, when it is loaded; its own is 10.
+_ARROW_DELAY, _KEPT_MS = "MIMALLOC_PURGE_DELAY", 2_000  # longer than most epochs
 NEEDED = (
     WORKER,
     "pyspark.sql.pandas.serializers",
@@ -69,11 +71,13 @@ def end_quietly(serve: Serve) -> Serve:
 
 
 def keep_freed_memory() -> None:
-    """Have `malloc` keep the memory of freed arrays, where it is glibc's.
+    """Have `malloc` keep the memory of freed arrays, where it is glibc's, and Arrow
+    until the next epoch needs it.
 
     Otherwise each large array of a batch is mapped and unmapped by itself, and the
     kernel clears its pages once more: a fifth of the time of a task in columns.
     """
+    os.environ.setdefault(_ARROW_DELAY, str(_KEPT_MS))
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)

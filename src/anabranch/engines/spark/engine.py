@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.connectors.storage import Location
 from anabranch.engines.spark.access import (
@@ -149,7 +150,9 @@ class SparkBackend:
         return open_frame(op, scratch, checkpoint)
 
     def make_frame(self, table: pa.Table) -> DataFrame:
-        return self._find_session().createDataFrame(table)
+        # Else Spark would take datetimes without a zone for those of its session.
+        schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+        return self._find_session().createDataFrame(table, schema)
 
     def describe_error(self, error: BaseException) -> Exception | None:
         tasks = self._tasks

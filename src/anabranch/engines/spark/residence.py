@@ -480,7 +480,7 @@ class _Stay:
     def end(self) -> None:
         """Release the tasks; those that do not end are cancelled.
 
-        A task running an epoch that nobody waits for is not awaited either.
+        Tasks that run an abandoned epoch are not awaited.
         """
         self.hub.close()
         is_idle = all(map(self.hub.is_done, self.runs))
@@ -497,7 +497,10 @@ def serve(
     assert context is not None  # noqa: S101 - Spark calls us
     runner = open_runner(job, shipped)
     load_own = partial(load_work, attempt=context.taskAttemptId())
-    link, home = connect(address, secret), str(runner.spec.states)
+    try:
+        link, home = connect(address, secret), str(runner.spec.states)
+    except ConnectionRefusedError:  # the driver has not waited: it runs epochs as jobs
+        return
     process = ResidentProcess(
         runner, link, context.partitionId(), secret, load_own, home=home
     )

@@ -12,7 +12,6 @@ from pyspark import TaskContext
 from anabranch.engines.spark.access import SharedData
 from anabranch.engines.spark.session import filler
 from anabranch.engines.spark.workers import answer_in
-from anabranch.epochs.ship import unpack
 from anabranch.epochs.state.store import close_buckets
 from anabranch.epochs.task import EpochTask
 from anabranch.epochs.task_runner import (
@@ -21,6 +20,7 @@ from anabranch.epochs.task_runner import (
     run_partition,
     without_garbage_collection,
 )
+from anabranch.epochs.transport.ship import unpack
 
 _runners: dict[str, Runner] = {}  # by job; a worker serves one job at a time
 

@@ -320,7 +320,9 @@ class Tasks:
         return [name for name in found if name in self.layout.graph]
 
     def _in_running_stages(self) -> list[str]:
-        active = self._access.find_active_stages(self._tag)
+        active: list[bool] | None = []
+        with contextlib.suppress(Exception):  # Spark may be gone already
+            active = self._access.find_active_stages(self._tag)
         if active is None:  # any of them may be
             return self.stage_operators
         return [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import json
 import pickle
 import re
 from collections import namedtuple
 from collections.abc import Iterator
+from types import MethodType
 from typing import Any, NamedTuple
 
 from anabranch.connectors.storage import Location
@@ -22,9 +24,9 @@ from anabranch.epochs.checkpoint.record import (
     read_record,
 )
 from anabranch.epochs.checkpoint.seal import Seal
-from anabranch.epochs.stable_names import MODULE, OBJECTS, find, old_name
 from anabranch.epochs.state.buckets import PREFIX_BYTES, bucket_of_entry, in_ranges
 from anabranch.epochs.state.store import GONE
+from anabranch.epochs.transport.stable_names import MODULE, OBJECTS, find, old_name
 from anabranch.errors import CheckpointError
 
 
@@ -130,19 +132,33 @@ class Contents:
 def plain(value: Any) -> Any:
     """Return a value in a form that JSON can represent.
 
+    What contains itself, as an operator with a bound method does, is "..." inside.
+
     >>> plain((1, {"a": {2.5}}))
     [1, {'a': [2.5]}]
     """
+    return _plain(value, frozenset())
+
+
+def _plain(  # noqa: PLR0911 - one case per kind
+    value: Any, around: frozenset[int]
+) -> Any:
+    """Return the plain form of a value inside of others, given their ids."""
     if isinstance(value, bool | int | float | str | None):
         return value
+    if id(value) in around:
+        return "..."
+    within = functools.partial(_plain, around=around | {id(value)})
+    if isinstance(value, MethodType):
+        return within({"method of": value.__self__})
     if isinstance(value, dict):
-        return {str(plain(key)): plain(one) for key, one in value.items()}
+        return {str(within(key)): within(one) for key, one in value.items()}
     if hasattr(value, "_asdict"):
-        return plain(value._asdict())
+        return within(value._asdict())
     if isinstance(value, list | tuple | set | frozenset) or hasattr(value, "popleft"):
-        return [plain(one) for one in value]
+        return [within(one) for one in value]
     if dataclasses.is_dataclass(value) or type(value).__module__ == __name__:
-        return plain(vars(value))
+        return within(vars(value))
     return repr(value)
 
 
@@ -152,6 +168,15 @@ class Instance:
     def __init__(self, *values: Any) -> None:
         if values:
             self.values = values
+
+
+_CLOUDPICKLE = "cloudpickle.cloudpickle"
+_OF_CODE = ("_make_function", "_function_setstate", "subimport", "dynamic_subimport")
+
+
+def _stand_in_for_code(*_: Any) -> Instance:
+    """Return what stands for a function or a module that went by value."""
+    return Instance()
 
 
 class _Reader(pickle.Unpickler):
@@ -165,6 +190,8 @@ class _Reader(pickle.Unpickler):
         stable = name if module == MODULE else old_name(module, name)
         if stable is not None:
             return OBJECTS[stable] if stable in OBJECTS else self._find_function(stable)
+        if module == _CLOUDPICKLE and name in _OF_CODE:
+            return _stand_in_for_code  # code of the program is neither made nor run
         try:
             return super().find_class(module, name)
         except (ImportError, AttributeError):

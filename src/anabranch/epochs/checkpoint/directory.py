@@ -31,7 +31,8 @@ import re
 import shlex
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -194,14 +195,7 @@ _FOLDERS = ("runs", "commits", "deliveries", "parts", "manifests", "state")
 _REPEATABLE = ("to_list", "for_each", "write_csv", "write_jsonl", "write_parquet")
 _LISTED = 128  # parts listed in the record itself
 _LISTED_STATES = 256  # state files listed in the record itself
-_MANIFESTS = 16  # manifests of a record; then one replaces all
-
-
-def _find_gone(before: Record | None, record: Record) -> frozenset[tuple[str, str]]:
-    """Return the state files that a record no longer needs, unlike the one before."""
-    if before is None or record.find_added(before) is not None:
-        return frozenset()
-    return before.files - record.files
+_MANIFESTS = 256  # manifests of a record; then one replaces all
 
 
 _DELIVERED = ".delivered"
@@ -232,7 +226,8 @@ class Checkpoint:
         self.seal = Seal.from_environment()
         self.damage: list[Damage] = []
         self._manifests: tuple[PartList, ...] = ()  # of this run
-        self._listed: set[tuple[str, str]] = set()  # files of state in them
+        self._listed: dict[tuple[str, str], str] = {}  # file of state -> manifest
+        self._live: Counter[str] = Counter()  # needed files that a manifest lists
         self._unlisted: tuple[Log | Snapshot, ...] = ()  # others of the last record
         self._gone: frozenset[tuple[str, str]] | None = None  # of the record before it
         with checkpoint_errors(self.directory):
@@ -602,7 +597,8 @@ class Checkpoint:
         if self._latest_run() > self.run:
             raise self._describe_other_job()
         try:
-            record, short = self._list_states(record)
+            added, lost = record.compare(self.last or Record())
+            record, short = self._list_states(record, added, lost)
             with durably(record_path(self.directory, record.epoch), new=True) as file:
                 file.write(self.seal.attach(to_json(short)))
                 reach("half-recorded", record.epoch)
@@ -610,31 +606,43 @@ class Checkpoint:
             raise self._describe_other_job() from error
         oldest, self._before, self.last = self._before, self.last, record
         self._forget(oldest, record)
-        self._gone = _find_gone(self._before, record)
+        self._gone = lost
 
-    def _list_states(self, record: Record) -> tuple[Record, Record]:
+    def _list_states(
+        self,
+        record: Record,
+        added: Iterable[Log | Snapshot],
+        lost: Collection[tuple[str, str]],
+    ) -> tuple[Record, Record]:
         """Return a record with its manifests, and the record as it is written.
 
         The latter leaves out the state files that a manifest lists. If there are many
-        others, they get a manifest.
+        others, they get a manifest. A manifest is named until none of its files is
+        needed; what else it lists is superseded, which readers find out.
         """
-        added = None if self.last is None else record.find_added(self.last)
-        if added is not None and self._listed:
-            new = [*self._unlisted, *added]
-        else:
-            listed = self._listed
-            new = [one for one in record.held if (one.unit, one.file) not in listed]
+        for name in lost:
+            if (manifest := self._listed.pop(name, None)) is not None:
+                self._live[manifest] -= 1
+        if lost:
+            named = self._manifests
+            self._manifests = tuple(one for one in named if self._live[one.file] > 0)
+        if self._manifests or self._unlisted:
+            kept = [one for one in self._unlisted if (one.unit, one.file) not in lost]
+            new = [*kept, *added]
+        else:  # the first record of this run
+            new = [*record.held]
         if len(new) >= _LISTED_STATES:
-            # All files are listed anew if some are no longer needed.
-            most = _MANIFESTS if added is None else 4 * _MANIFESTS
-            if len(self._manifests) >= most:
-                self._manifests, self._listed, new = (), set(), [*record.held]
+            if len(self._manifests) >= _MANIFESTS:
+                new, self._manifests = [*record.held], ()
+                self._listed.clear()
+                self._live.clear()
             file = f"{record.epoch:09}-{record.turn}.json"
             data = manifest_to_json(new)
             with durably(self.directory / "manifests" / file) as out:
                 out.write(data)
             self._manifests += (PartList(file, self.seal.digest(data)),)
-            self._listed.update((one.unit, one.file) for one in new)
+            self._listed.update(((one.unit, one.file), file) for one in new)
+            self._live[file] = len(new)
             new = []
         self._unlisted = tuple(new)
         record = replace(record, manifests=self._manifests)

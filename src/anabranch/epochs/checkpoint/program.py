@@ -21,7 +21,7 @@ from typing import Any
 from anabranch.connectors import base as connectors
 from anabranch.epochs.checkpoint.region_kind import CHAINS, GRAPHS
 from anabranch.epochs.layout import EpochLayout, Unit
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph, Op
 from anabranch.graph.kind import SinkKind, SourceKind

@@ -188,17 +188,38 @@ class Record:
         """All logs and snapshots."""
         return *self.logs, *self.snapshots
 
-    def find_added(self, before: Record) -> tuple[Log | Snapshot, ...] | None:
-        """Return the state files added since the record before.
+    def compare(
+        self, before: Record
+    ) -> tuple[list[Log | Snapshot], frozenset[tuple[str, str]]]:
+        """Return the state files added since the record before, and those it lost.
 
-        None if it lacks some of these.
+        The latter by their names. Files that both have are in the same order in both.
+
+        >>> a, b, c = (Log("u0", name, 1, ((0, 1),), 5) for name in "abc")
+        >>> added, lost = Record(2, logs=(b, c)).compare(Record(1, logs=(a, b)))
+        >>> [one.file for one in added], set(lost)
+        (['c'], {('u0', 'a')})
         """
-        logs, snapshots = len(before.logs), len(before.snapshots)
-        if self.logs[:logs] != before.logs or self.snapshots[:snapshots] != (
-            before.snapshots
-        ):
-            return None
-        return *self.logs[logs:], *self.snapshots[snapshots:]
+        added: list[Log | Snapshot] = []
+        lost: list[Log | Snapshot] = []
+        pairs: Sequence[tuple[Sequence[Log | Snapshot], Sequence[Log | Snapshot]]] = (
+            (self.logs, before.logs),
+            (self.snapshots, before.snapshots),
+        )
+        for now, then in pairs:
+            if now[: len(then)] == then:
+                added += now[len(then) :]
+                continue
+            rest = iter(now)
+            next_one = next(rest, None)
+            for one in then:
+                if one == next_one:
+                    next_one = next(rest, None)
+                else:
+                    lost.append(one)
+            if next_one is not None:
+                added += [next_one, *rest]
+        return added, frozenset((one.unit, one.file) for one in lost)
 
     def files_of(
         self, unit: str, buckets: Iterable[int]
@@ -265,12 +286,17 @@ def tidy(record: Record, snapshots: Iterable[Snapshot] = ()) -> Record:
         for unit, places in last.items()
     }
     newest = {unit: max(some) for unit, some in epochs.items()}
-    logs = tuple(
-        log
-        for log in record.logs
-        if log.epoch > newest.get(log.unit, -1)  # most logs; the rest is slower
-        or log.epoch > find_oldest(log, epochs[log.unit])
-    )
+    oldest: dict[tuple[str, Ranges, int], int] = {}  # most logs of a replica are alike
+
+    def is_needed(log: Log) -> bool:
+        if log.epoch > newest.get(log.unit, -1):
+            return True
+        place = log.unit, log.held, log.buckets
+        if place not in oldest:
+            oldest[place] = find_oldest(log, epochs[log.unit])
+        return log.epoch > oldest[place]
+
+    logs = tuple(filter(is_needed, record.logs))
     kept = sorted({place for places in last.values() for place in places} - {-1})
     return replace(record, snapshots=tuple(whole[place] for place in kept), logs=logs)
 

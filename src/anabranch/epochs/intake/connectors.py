@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from anabranch.connectors.base import Malformed, RawSource
+from anabranch.connectors.base import Malformed, RowRange, Source
 from anabranch.connectors.files.arrow_items import Form
 from anabranch.connectors.files.values import is_made_plainly
 from anabranch.connectors.partitions import (
@@ -34,6 +34,7 @@ from anabranch.connectors.partitions import (
     call,
     decode,
     decode_rows,
+    describe,
     has_decoder,
     has_offsets,
     partitions_of,
@@ -43,8 +44,8 @@ from anabranch.connectors.partitions import (
     source_of,
 )
 from anabranch.epochs.intake.intake import Intake, Piece, Reached, cut
-from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.ship import travels
+from anabranch.epochs.transport.pickle import Pickler
+from anabranch.epochs.transport.ship import travels
 from anabranch.errors import CheckpointError, InputError
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind
@@ -202,7 +203,7 @@ class DriverIntake(BoundedIntake):
         if number not in self._cursors:
             known = self._reached[number]
             name = self._partitions[number]
-            self._cursors[number] = Cursor(self._op, name, known.position, known.index)
+            self._cursors[number] = _resume(self._op, name, known)
         cursor = self._cursors[number]
         if not cursor.ended:
             try:
@@ -365,64 +366,134 @@ def _travelling(row: Any, pickler: Pickler) -> Any:
     return replace(row, raw=raw, reason=text)
 
 
-def read_shipped(
-    piece: RowsPiece, op: Op, pickler: Pickler, on_error: OnError
-) -> list[tuple[Any, int]]:
-    """Return the items of a shipped piece."""
-    numbers = np.frombuffer(piece.numbers, np.int64).tolist()
-    rows = list(zip(pickler.loads(piece.items), numbers, strict=True))
-    take = refuse_malformed if piece.decoded else decode_rows
-    return take(op, rows, on_error)
-
-
-def read_partition(
-    piece: SourcePiece, op: Op, on_error: OnError
-) -> tuple[list[tuple[Any, int]], Reached]:
-    """Return the items of a piece, and the new position of its partition."""
-    cursor = _cursor_at(piece, op)
-    segment = Segment(0, piece.index, piece.rows, piece.first)
-    rows = list(rows_of(cursor, segment))
-    return decode_rows(op, rows, on_error), _find_reached(cursor)
-
-
 @dataclass(frozen=True)
-class ReadRange:
-    """What a range of offsets has given: a table with its numbers, or numbered items."""
+class ReadRows:
+    """Rows of a source in a worker: a table with their numbers, or numbered items."""
 
-    births: Births | None  # since 1970
     items: Sequence[tuple[Any, int]] = ()
     table: pa.Table | None = None
     numbers: npt.NDArray[np.int64] | None = None
 
 
+def read_shipped(
+    piece: RowsPiece, op: Op, pickler: Pickler, on_error: OnError, form: Form | None
+) -> ReadRows:
+    """Return the items of a shipped piece."""
+    numbers, rows = np.frombuffer(piece.numbers, np.int64), pickler.loads(piece.items)
+    if piece.decoded:
+        numbered = zip(rows, numbers.tolist(), strict=True)
+        return ReadRows(refuse_malformed(op, numbered, on_error))
+    return _decode(op, rows, numbers, on_error, form)
+
+
+def read_partition(
+    piece: SourcePiece, op: Op, on_error: OnError, form: Form | None
+) -> tuple[ReadRows, Reached]:
+    """Return the items of a piece, and the new position of its partition."""
+    cursor = _cursor_at(piece, op)
+    segment = Segment(0, piece.index, piece.rows, piece.first)
+    rows = [row for row, _ in rows_of(cursor, segment)]
+    numbers = np.arange(piece.first, piece.first + len(rows))
+    return _decode(op, rows, numbers, on_error, form), _find_reached(cursor)
+
+
 def read_offsets(
     piece: RangePiece, op: Op, on_error: OnError, form: Form | None
-) -> ReadRange:
-    """Return the rows of a range; as a table if its source can make one."""
-    source, wanted = source_of(op), piece.range
-    if isinstance(source, RawSource) and source.reads_tables() and form is not None:
-        raw = call(op, "read", lambda: source.read_raw(**vars(wanted)))
-        births = births_of([one for one in raw.born_s if one is not None])
-        ahead = piece.first - wanted.start
-        if is_made_plainly(form.type) and raw.values:
-            table = source.make_table(raw.values, form)
-            if table is not None:
-                numbers = np.array(raw.offsets, np.int64) + ahead
-                return ReadRange(births, table=table, numbers=numbers)
-        numbered = (offset + ahead for offset in raw.offsets)
-        rows = list(zip(source.make_rows(raw), numbered, strict=True))
-        return ReadRange(births, decode_rows(op, rows, on_error))
-    rows = read_range(op, wanted, piece.first)
-    born_s = births_since_1970(op, [row for row, _ in rows]) or ()
-    births = births_of([one for one in born_s if one is not None])
-    return ReadRange(births, decode_rows(op, rows, on_error))
+) -> tuple[ReadRows, Births | None]:
+    """Return the items of a range, and their births since 1970."""
+    found = _read_range(op, piece.range)
+    births = births_of([one for one in found.born_s if one is not None])
+    numbers = np.array(found.offsets, np.int64) + (piece.first - piece.range.start)
+    return _decode(op, found.rows, numbers, on_error, form), births
+
+
+def _read_range(op: Op, wanted: OffsetRange) -> RowRange:
+    source = source_of(op)
+    found: Any = call(op, "read_range", lambda: source.read_range(**vars(wanted)))
+    if found is None:
+        pairs = read_range(op, wanted, wanted.start)
+        rows = [row for row, _ in pairs]
+        births = births_since_1970(op, rows) or ()
+        return RowRange(rows, [offset for _, offset in pairs], births)
+    if isinstance(found, RowRange) and len(found.rows) == len(found.offsets):
+        offsets = np.array([wanted.start - 1, *found.offsets, wanted.end])
+        if offsets.dtype == np.int64 and (np.diff(offsets) > 0).all():
+            return found
+    msg = (
+        f"{describe(op)} must return from read_range None, or an ab.RowRange of rows "
+        f"and their offsets, each offset above the one before; "
+        f"read_range({wanted.partition!r}, {wanted.start}, {wanted.end}) returned "
+        f"{found!r:.200}; give each row its own offset, from start to end"
+    )
+    raise InputError(msg)
+
+
+def _decode(
+    op: Op,
+    rows: Sequence[Any],
+    numbers: npt.NDArray[np.int64],
+    on_error: OnError,
+    form: Form | None,
+) -> ReadRows:
+    """Return the items of rows; as a table if their source can make one."""
+    table = _make_table(op, rows, form)
+    if table is not None:
+        return ReadRows(table=table, numbers=numbers)
+    numbered = list(zip(rows, numbers.tolist(), strict=True))
+    return ReadRows(decode_rows(op, numbered, on_error))
+
+
+def _make_table(op: Op, rows: Sequence[Any], form: Form | None) -> pa.Table | None:
+    source = source_of(op)
+    # A user's constructor may refuse a row, and only `decode` can report it.
+    if form is None or not is_made_plainly(form.type) or not len(rows):
+        return None
+    if type(source).decode_table is Source.decode_table or (
+        isinstance(rows, list) and any(isinstance(row, Malformed) for row in rows)
+    ):
+        return None
+    found: Any = call(op, "decode_table", lambda: source.decode_table(rows))
+    if found is None:
+        return None
+    table = _with_form(found, len(rows), form)
+    if table is not None:
+        return table
+    msg = (
+        f"{describe(op)} must return from decode_table None, or an Arrow table with "
+        f"{len(rows)} rows, nulls only where the type has None, and the columns "
+        f"{_describe_columns(form.schema)}; it returned "
+        f"{_describe_columns(getattr(found, 'schema', None)) or repr(found)}; cast "
+        f"the columns, or return None"
+    )
+    raise InputError(msg)
+
+
+def _describe_columns(schema: pa.Schema | None) -> str:
+    return ", ".join(f"{one.name}: {one.type}" for one in schema or ())
+
+
+def _with_form(table: Any, rows: int, form: Form) -> pa.Table | None:
+    """Return a table with the schema of a form; None if it has other contents."""
+    if not isinstance(table, pa.Table) or table.num_rows != rows:
+        return None
+    if (table.column_names, table.schema.types) != (
+        form.schema.names,
+        form.schema.types,
+    ):
+        return None
+    if any(
+        column.null_count and not optional
+        for column, optional in zip(table.columns, form.optional, strict=True)
+    ):
+        return None
+    return pa.Table.from_arrays(table.columns, schema=form.schema).combine_chunks()
 
 
 def latest(reached: Iterable[tuple[str, Reached]]) -> dict[str, Reached]:
     """Return the furthest position of each partition.
 
     >>> latest([("a", Reached(7, 2)), ("a", Reached(9, 3)), ("b", Reached(1, 1))])["a"]
-    Reached(position=9, index=3, ended=False)
+    Reached(position=9, index=3, ended=False, before=None)
     """
     found: dict[str, Reached] = {}
     for partition, one in reached:
@@ -432,7 +503,11 @@ def latest(reached: Iterable[tuple[str, Reached]]) -> dict[str, Reached]:
 
 
 def _find_reached(cursor: Cursor) -> Reached:
-    return Reached(cursor.position, cursor.index, cursor.ended)
+    return Reached(cursor.position, cursor.index, cursor.ended, cursor.before)
+
+
+def _resume(op: Op, partition: str, known: Reached) -> Cursor:
+    return Cursor(op, partition, known.position, known.index, known.before)
 
 
 _cursors: WeakKeyDictionary[Kind, dict[str, Cursor]] = WeakKeyDictionary()
@@ -443,8 +518,7 @@ def _cursor_at(piece: SourcePiece, op: Op) -> Cursor:
     kept = _cursors.setdefault(op.kind, {})
     cursor = kept.pop(piece.partition, None)
     if cursor is None or not piece.known.index <= cursor.index <= piece.index:
-        known = piece.known
-        cursor = Cursor(op, piece.partition, known.position, known.index)
+        cursor = _resume(op, piece.partition, piece.known)
     for _ in cursor.rows(piece.index - cursor.index):
         pass
     kept[piece.partition] = cursor

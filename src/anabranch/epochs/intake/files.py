@@ -1,10 +1,11 @@
-"""The intake of files: ranges that tasks read themselves."""
+"""The intake of files, also of a growing directory: ranges that tasks read themselves."""
 
 from __future__ import annotations
 
 import bisect
 import itertools
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from anabranch.connectors.files.follow import FileWatch
 from anabranch.connectors.files.input_files import (
     BLOCK_BYTES,
     FileLook,
@@ -41,7 +46,8 @@ from anabranch.connectors.files.splits import (
     layout_of,
 )
 from anabranch.connectors.files.survey import Cut, RowIndex, Stand, survey_block
-from anabranch.connectors.storage import Location, Status, StorePath
+from anabranch.connectors.reader import damage_of
+from anabranch.connectors.storage import Location, Status, StorePath, locate
 from anabranch.epochs.intake.intake import (
     FilePiece,
     Intake,
@@ -53,7 +59,10 @@ from anabranch.epochs.intake.intake import (
     shrunk,
 )
 from anabranch.errors import CheckpointError, InputError
+from anabranch.graph.graph import Op
 from anabranch.operators.sources import ReadFiles
+from anabranch.runtime.births import Births, on_this_clock
+from anabranch.runtime.failures import OnError
 
 _ENOUGH_BYTES = 1 << 26  # of long rows, per epoch: tasks hold them in memory
 LEAST_BYTES = 4 * BLOCK_BYTES  # of an epoch, or a file, that is worth a survey
@@ -640,6 +649,105 @@ class ParquetIntake(Intake):
             check_look(self._files[self._file], position["look"])
         if self._at and not self.ended and self._length() < self._at:
             raise shrunk(str(self._files[self._file]), self._at, self._length(), "rows")
+
+
+class FollowIntake(Intake):
+    """The files of a growing directory, each as soon as it is complete."""
+
+    live = True
+
+    def __init__(self, op: Op, on_error: OnError) -> None:
+        assert isinstance(op.kind, ReadFiles)  # noqa: S101
+        self._op = op
+        self._kind = op.kind
+        self._on_error = on_error
+        self._watch = FileWatch(op.kind.path)
+        self._waiting: deque[Location] = deque()
+        self._path: Location | None = None  # of the current file
+        self._first = 1  # the number of its first row
+        self._file: Intake | None = None
+        self._number = 1
+        self._born: list[
+            tuple[int, float]
+        ] = []  # rows, and their file's modification time
+
+    def take(self, rows: int, parts: int, *, exactly: bool) -> list[Piece]:
+        self._born = []
+        if not self._waiting:
+            self._waiting.extend(self._watch.new_files())
+        pieces: list[Piece] = []
+        while rows > 0 and (self._file is not None or self._waiting):
+            try:
+                taken = self._next_file().take(rows, parts, exactly=exactly)
+            except InputError as error:
+                assert self._path is not None  # noqa: S101
+                self._on_error(damage_of(self._op, self._path, error))
+                self._close_file()
+                taken = []
+            pieces += taken
+            found = sum(piece.rows for piece in taken)
+            if self._path is not None and found:
+                modified_s = self._watch.look(self._path).modified_ns / 1e9
+                self._born.append((found, modified_s))
+            rows -= found
+            if self._file is not None:
+                self._number = self._file.position()["number"]
+                if self._file.ended:
+                    self._close_file()
+        return pieces
+
+    def born_s(self) -> npt.NDArray[np.float64]:
+        times_s = [on_this_clock(Births(at_s, at_s)).oldest_s for _, at_s in self._born]
+        return np.repeat(times_s, [count for count, _ in self._born])
+
+    def waiting(self) -> int | None:
+        """Return the remaining rows of the opened files."""
+        if self._waiting:
+            return None
+        return 0 if self._file is None else self._file.waiting()
+
+    def position(self) -> Any:
+        return {
+            "taken": {name: list(look) for name, look in self._watch.taken.items()},
+            "waiting": [str(path) for path in self._waiting],
+            "path": None if self._file is None else str(self._path),
+            "first": self._first,
+            "within": None if self._file is None else self._file.position(),
+            "number": self._number,
+        }
+
+    def seek(self, position: Any) -> None:
+        self._watch = FileWatch(self._kind.path, taken=position["taken"])
+        self._waiting = deque(map(locate, position["waiting"]))
+        self._number = position["number"]
+        if position["path"] is not None:
+            self._path, self._first = locate(position["path"]), position["first"]
+            self._file = self._open_file(self._path, position["within"])
+
+    def close(self) -> None:
+        self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _next_file(self) -> Intake:
+        if self._file is None:
+            self._path, self._first = self._waiting.popleft(), self._number
+            self._file = self._open_file(self._path)
+        return self._file
+
+    def _open_file(self, path: Location, within: Any = None) -> Intake:
+        """Return the intake of one file, from its beginning or from a position."""
+        name = self._op.name
+        intake: Intake
+        if self._kind.format == "parquet":
+            intake = ParquetIntake(name, self._kind, [path])
+        else:
+            intake = FileIntake(name, self._kind, [path])
+        intake.seek(within or {**intake.position(), "number": self._first})
+        return intake
 
 
 def _add_file(

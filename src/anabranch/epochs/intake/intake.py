@@ -35,12 +35,14 @@ from anabranch.runtime.ambient import Ambient
 class Reached:
     """The progress in a partition: the position after its last row read.
 
-    `index` counts the rows before that.
+    `index` counts the rows up to there; `before` is the position before that row, which
+    older checkpoints do not have.
     """
 
     position: Any = None
     index: int = 0
     ended: bool = False
+    before: Any = None
 
 
 @dataclass(frozen=True)

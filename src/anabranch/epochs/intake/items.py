@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from anabranch.connectors.reader import source_failed
 from anabranch.epochs.intake.intake import Intake, Piece, cut, shrunk
-from anabranch.epochs.pickle import Pickler
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.graph.graph import Op
 from anabranch.graph.kind import Kind
 from anabranch.operators.sources import Generate

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from anabranch.connectors.files.input_files import input_files
 from anabranch.connectors.open import open_reader
@@ -11,25 +13,23 @@ from anabranch.connectors.reader import damage_of
 from anabranch.connectors.storage import Location
 from anabranch.epochs.cluster import Backend
 from anabranch.epochs.intake.connectors import intake_of_source
-from anabranch.epochs.intake.files import FileIntake, ParquetIntake
+from anabranch.epochs.intake.files import FileIntake, FollowIntake, ParquetIntake
 from anabranch.epochs.intake.intake import Intake
 from anabranch.epochs.intake.items import GeneratedIntake, ListedIntake
-from anabranch.epochs.intake.live import FollowIntake, OfferedIntake
-from anabranch.epochs.pickle import Pickler
-from anabranch.epochs.ship import travels
+from anabranch.epochs.transport.pickle import Pickler
+from anabranch.epochs.transport.ship import travels
 from anabranch.errors import InputError
 from anabranch.graph.graph import Op
 from anabranch.operators.sources import (
     FromIterable,
     FromSpark,
     Generate,
-    Offered,
     ReadFiles,
 )
-from anabranch.runtime.failures import OnError
+from anabranch.runtime.failures import OnError, stop
 
 
-def open_intake(  # noqa: PLR0911 - one return for each kind of source
+def open_intake(
     op: Op,
     pickler: Pickler,
     on_error: OnError,
@@ -57,11 +57,20 @@ def open_intake(  # noqa: PLR0911 - one return for each kind of source
             )
         case ReadFiles():
             return _of_files(op, op.kind, on_error)
-        case Offered():
-            return OfferedIntake(op.name, op.kind, pickler)
         case FromSpark():
             return backend.open_frame(op, scratch, checkpoint)
     return intake_of_source(op, pickler)
+
+
+def refuse_changed_files(op: Op, position: Any) -> None:
+    """Refuse the files of a source that have changed since they were read to a position.
+
+    Other sources have no fingerprint.
+    """
+    if not isinstance(op.kind, ReadFiles) or op.kind.follow:
+        return
+    with closing(_of_files(op, op.kind, stop)) as intake:
+        intake.seek(position)
 
 
 def _of_files(op: Op, kind: ReadFiles, on_error: OnError) -> Intake:

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
-from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.buckets import PREFIX_BYTES, prefix_of_bucket
 from anabranch.epochs.state.store import GONE, NO_STATES, OpenStates, short_key
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.errors import CheckpointError, EngineError
 from anabranch.graph.graph import Op
 from anabranch.operators.kernel import Kernel, State
@@ -177,6 +177,9 @@ class StoredStates(LentStates):
         except EngineError as error:
             of = f" for key {key!r}" if self._op.keyed_by else ""
             why = error.__cause__
+            if why is None:
+                msg = f"{self._op.site}: the state of {self._op.name!r}{of}: {error}"
+                raise EngineError(msg) from error
             msg = (
                 f"{self._op.site}: the state of {self._op.name!r}{of} must be able to "
                 f"travel between processes; {type(why).__name__}: {why}; keep values "
@@ -265,7 +268,8 @@ class ClockStates(StoredStates):
         self._waiting = None
         self._open(opened, pickler)
         self._keys = _Keys(self)
-        state = {**self._kernel.open(), "keys": self._keys, "more": self._fetch_due}
+        fetch = {"more": self._fetch_due, "rest": self.load_all}
+        state = {**self._kernel.open(), "keys": self._keys, **fetch}
         self[()] = state
         if holder is not None:
             holder.state = state  # type: ignore[attr-defined]

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow.parquet as pq
 
+from anabranch.connectors.external import PartWriter
 from anabranch.connectors.files.arrow_items import form_of, without_codes
 from anabranch.connectors.files.columnar_csv import write_table
 from anabranch.connectors.files.columns import columns_of
@@ -28,14 +29,19 @@ from anabranch.connectors.files.parquet import arrow_types, table_of
 from anabranch.connectors.files.writer import output_error
 from anabranch.connectors.storage import Location, locate
 from anabranch.epochs.checkpoint.files import sync
-from anabranch.epochs.checkpoint.record import PartSum
 from anabranch.epochs.checkpoint.seal import NO_KEY, Digesting, Seal
 from anabranch.epochs.faults import reach
-from anabranch.epochs.item_files import ItemWriter
-from anabranch.epochs.make_parts import PartMaker
+from anabranch.epochs.item_files import ItemWriter, items_of
 from anabranch.epochs.ranges import find_deciding_before, in_groups
 from anabranch.epochs.shuffle import SentKeys, TaskRows, by_key, by_range
-from anabranch.epochs.task import TO_DRIVER, EpochTask, ItemFile, ProcessRows, WorkerJob
+from anabranch.epochs.task import (
+    TO_DRIVER,
+    EpochTask,
+    ProcessRows,
+    WorkerJob,
+    WrittenPart,
+)
+from anabranch.epochs.unit.make_parts import PartMaker
 from anabranch.epochs.wire import WireBatch, end_to_end
 from anabranch.errors import OutputError
 from anabranch.graph.graph import Edge, Op
@@ -70,14 +76,6 @@ def name_published_part(staged: str) -> str:
     return staged[staged.index("part-") :]
 
 
-class WrittenPart(NamedTuple):
-    """What a part contains: items, bytes, and the digest of the bytes."""
-
-    items: int
-    size: int
-    digest: str
-
-
 def write_part(
     op: Op,
     item_type: Any,
@@ -88,7 +86,7 @@ def write_part(
     epoch: int = 0,
     seal: Seal = NO_KEY,
 ) -> WrittenPart:
-    """Write the items of a batch."""
+    """Write the items of a batch to a file."""
     with _part_errors(op, path.parent):
         try:
             sums = _write(op, item_type, batch, path, epoch, seal)
@@ -96,7 +94,8 @@ def write_part(
             # One of the items does not fit: find out which, and let the user decide.
             batch = _fitting(op, item_type, batch, on_error)
             sums = _write(op, item_type, batch, path, epoch, seal)
-    return WrittenPart(len(batch), *sums)
+    size, digest = sums
+    return WrittenPart(op.name, path.name, len(batch), digest, size=size)
 
 
 @contextmanager
@@ -222,11 +221,15 @@ class Exits:
         self._job = job
         self._layout = job.spec.layout
         self._on_error = on_error
-        self._sums: list[PartSum] = []
         external = job.spec.external
         self._item_writer = None if external is None else ItemWriter(job, external)
         self._external = frozenset() if external is None else frozenset(external.sinks)
-        self._item_files: list[ItemFile] = []
+        self._part_writers: dict[str, PartWriter] = {}
+        if external is not None:
+            for sink, one in external.in_parts.items():
+                op, item_type = self._layout.graph[sink], self._type_of(sink)
+                self._part_writers[sink] = PartWriter(op, one, item_type, external.job)
+        self._written: list[WrittenPart] = []
         self.sent = SentKeys()  # since they were last taken
         self._part_makers = {
             edge: PartMaker(kind)
@@ -243,15 +246,10 @@ class Exits:
             if keeps_clock(op := self._layout.graph[edge.consumer.operator])
         }
 
-    def take_sums(self) -> tuple[PartSum, ...]:
-        """Return the sums of the parts written since the last call."""
-        sums, self._sums = tuple(self._sums), []
-        return sums
-
-    def take_item_files(self) -> tuple[ItemFile, ...]:
-        """Return the files of items for external sinks, since the last call."""
-        files, self._item_files = tuple(self._item_files), []
-        return files
+    def take_written(self) -> tuple[WrittenPart, ...]:
+        """Return what was written for sinks since the last call."""
+        written, self._written = tuple(self._written), []
+        return written
 
     def leave(
         self,
@@ -259,18 +257,15 @@ class Exits:
         task: EpochTask,
         channel: int,
         rows: TaskRows,
-    ) -> tuple[dict[str, int], dict[str, str]]:
-        """Send or write the outputs; return the counts written, and their parts."""
-        written: dict[str, int] = {}
+    ) -> None:
+        """Send or write the outputs."""
         for edge, batches in left.items():
             batch = end_to_end(batches)
             route = self._layout.routes[edge]
             if route.how != "write":
                 self._send(edge, batch, task, channel, rows)
             elif len(batch):
-                sink = edge.consumer.operator
-                written[sink] = self.write(sink, batch, task, channel)
-        return written, {sink: self.part(sink, task, channel) for sink in written}
+                self.write(edge.consumer.operator, batch, task, channel)
 
     def drop_marks(self, edge: Edge, batch: WireBatch) -> WireBatch:
         """Drop punctuations on the way to a sink."""
@@ -326,16 +321,23 @@ class Exits:
             batch = batch.drop_positions()
         if self._item_writer is not None and sink in self._external:
             file = self._item_writer.write(sink, batch, task, channel)
-            self._item_files.append(file)
+            self._written.append(file)
             return
         number = graph.names.index(sink)
         rows.add_batch(TO_DRIVER, 0, number, batch, self._job.pickler)
 
-    def write(self, sink: str, batch: WireBatch, task: EpochTask, channel: int) -> int:
+    def write(self, sink: str, batch: WireBatch, task: EpochTask, channel: int) -> None:
+        """Write a part of an epoch for a sink."""
         op = self._layout.graph[sink]
-        directory = locate(self._job.spec.outputs[sink]) / task.attempt.parts_directory
-        path = directory / self.part(sink, task, channel)
-        item_type = self._layout.graph[op.inputs[0].operator].type
+        if sink in self._part_writers:
+            self._written.append(self._describe_part(op, batch, task, channel))
+            return
+        assert isinstance(op.kind, WriteFiles)  # noqa: S101
+        attempt = task.attempt
+        directory = locate(self._job.spec.outputs[sink]) / attempt.parts_directory
+        form, which = op.kind.format, attempt.attempt_id
+        path = directory / name_staged_part(attempt.epoch, channel, form, which)
+        item_type = self._type_of(sink)
 
         def refuse(failure: Failure) -> None:
             self._on_error(self._tell_place(failure, task))
@@ -344,10 +346,29 @@ class Exits:
         part = write_part(op, item_type, batch, path, refuse, epoch=epoch, seal=seal)
         if self._job.spec.checkpoint is not None:
             sync(path)
-            name = name_published_part(path.name)
-            self._sums.append(PartSum(sink, name, part.size, part.digest))
+        self._written.append(part)
         reach("written", epoch)
-        return part.items
+
+    def _describe_part(
+        self, op: Op, batch: WireBatch, task: EpochTask, channel: int
+    ) -> WrittenPart:
+        """Have a sink write a part, and return its description."""
+        epoch = task.attempt.epoch
+        place = f"{epoch:09}-{channel:06}"
+        writer, items = self._part_writers[op.name], items_of(batch)
+        reach("half-written", epoch)
+        described, refused = writer.write_part(place, epoch, items)
+        if refused and not batch.positions:
+            raise NoPlaceError
+        for number, error in refused.items():
+            position = int(batch.positions[0][number])
+            failure = failure_of(
+                op, items[number], f"position {position}", error, (position,)
+            )
+            self._on_error(self._tell_place(failure, task))
+        reach("written", epoch)
+        kept = len(items) - len(refused)
+        return WrittenPart(op.name, place, kept, described=described)
 
     def _tell_place(self, failure: Failure, task: EpochTask) -> Failure:
         """Return a sink's failure with its place in the form of other operators."""
@@ -358,13 +379,9 @@ class Exits:
         alone = len(graph.sources) == 1  # else the number of the source is missing
         return replace(failure, where=where, place=failure.place if alone else None)
 
-    def part(self, sink: str, task: EpochTask, channel: int) -> str:
-        """Return the name of the part that this attempt writes."""
-        kind = self._layout.graph[sink].kind
-        assert isinstance(kind, WriteFiles)  # noqa: S101
-        return name_staged_part(
-            task.attempt.epoch, channel, kind.format, task.attempt.attempt_id
-        )
+    def _type_of(self, sink: str) -> Any:
+        """Return the type of the items that a sink gets."""
+        return self._layout.graph[self._layout.graph[sink].inputs[0].operator].type
 
     def form(self, operator: str) -> Any:
         kind = self._layout.graph[operator].type

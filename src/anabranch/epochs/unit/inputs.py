@@ -43,6 +43,7 @@ from anabranch.connectors.reader import births_of_items, damage_of, refusal, ref
 from anabranch.connectors.storage import Location, Status, locate
 from anabranch.epochs.intake.connectors import (
     RangePiece,
+    ReadRows,
     RowsPiece,
     SourcePiece,
     read_offsets,
@@ -65,8 +66,8 @@ from anabranch.epochs.intake.items import (
     read_listed,
 )
 from anabranch.epochs.layout import Unit
-from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.task import EpochTask, Share, WorkerJob
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.epochs.unit.egress import Exits
 from anabranch.epochs.wire import WireBatch, decode, in_order, interleave
 from anabranch.errors import InputError
@@ -110,7 +111,7 @@ def read_piece(piece: Piece, op: Op, pickler: Pickler, on_error: OnError) -> Wir
     form = form_of(op.type) if op.type is not None else None
     match piece:
         case RowsPiece():
-            return make_batch(read_shipped(piece, op, pickler, on_error), form)
+            return _as_batch(read_shipped(piece, op, pickler, on_error, form), form)
         case ShippedPiece():
             return _in_a_row(piece, list(pickler.loads(piece.items)), form)
         case ListedPiece():
@@ -161,6 +162,12 @@ def _read_text(
     parser = row_parser(kind, piece.columns, locate(piece.path))
     at = Position(piece.first, piece.line)
     return make_batch(parser.parse(data, at, _refuse(piece, op, on_error)), form)
+
+
+def _as_batch(read: ReadRows, form: Form | None) -> WireBatch:
+    if read.table is not None and read.numbers is not None:
+        return WireBatch([read.numbers], form, read.table)
+    return make_batch(read.items, form)
 
 
 def make_batch(found: Iterable[tuple[Any, int]], form: Form | None) -> WireBatch:
@@ -340,15 +347,13 @@ class UnitInputs:
         form = None if op.type is None else form_of(op.type)
         match piece:
             case SourcePiece():
-                found, reached = read_partition(piece, op, on_error)
+                read, reached = read_partition(piece, op, on_error, form)
                 self.reached.setdefault(op.name, []).append((piece.partition, reached))
-                return make_batch(found, form)
+                return _as_batch(read, form)
             case RangePiece():
-                read = read_offsets(piece, op, on_error, form)
-                self._note_births(op, read.births)
-                if read.table is not None and read.numbers is not None:
-                    return WireBatch([read.numbers], form, read.table)
-                return make_batch(read.items, form)
+                read, births = read_offsets(piece, op, on_error, form)
+                self._note_births(op, births)
+                return _as_batch(read, form)
             case GeneratedPiece() | ListedPiece():
                 batch = read_piece(piece, op, self._pickler, on_error)
                 births = births_of_items(op, batch.items)

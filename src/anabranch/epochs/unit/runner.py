@@ -69,6 +69,8 @@ from anabranch.runtime.program import Program
 from anabranch.runtime.state import States
 from anabranch.runtime.verify.rehearsal import Rehearse
 
+_MOST_SPARE = 1 << 16  # keys of an operator that remembers nothing
+
 
 class UnitPrograms:
     """The programs of a unit, or of its parts between two cuts."""
@@ -348,12 +350,16 @@ class UnitRunner:
         stateful = [n for n in graph.names if n in kernels and kernels[n].stateful]
         self._stored: dict[str, StoredStates] = {}
         self._states: dict[str, dict[Any, Any]] = {}
+        self._spare: list[States] = []  # that make no difference, by key
         for number, name in enumerate(stateful):
             # This process stays, and so do its states; or the driver keeps them; or no
             # item depends on another one.
             op = graph[name]
-            if unit.in_driver or unit.period > 1 or remembers_nothing(unit, op):
-                self._states[name] = States(op, kernels[name])
+            spare = remembers_nothing(self._layout, unit, op)
+            if unit.in_driver or unit.period > 1 or spare:
+                states = self._states[name] = States(op, kernels[name])
+                if spare and op.state_key:
+                    self._spare.append(states)
             else:
                 kind = ClockStates if has_turns(op) else StoredStates
                 stored = kind(number, op, kernels[name], unit.key)
@@ -428,14 +434,14 @@ class UnitRunner:
     ) -> Report:
         """Run one replica for one epoch."""
         self._failures.clear()
-        self._exits.take_sums()  # of a failed attempt
-        self._exits.take_item_files()
+        self._exits.take_written()  # of a failed attempt
         self._exits.sent.take()
         match task.mode:
             case WarmUp():
                 if self._unit.operators:  # others only write what they get
                     self.programs.whole()
-                return Report(self._unit.number, channel)
+                differing = self._job.differing
+                return Report(self._unit.number, channel, differing=differing)
             case FinishOperators(some) if not {*some}.intersection(
                 self._unit.operators
             ):
@@ -452,6 +458,9 @@ class UnitRunner:
     def _open(self, task: EpochTask, channel: int) -> None:
         """Open the states of the epoch before."""
         self._saved.open(task, channel, self._job.pickler)
+        for states in self._spare:
+            if len(states) > _MOST_SPARE:  # keys come for as long as the job runs
+                states.clear()
         for name, kernel in self._sharing.items():
             if name not in self._stored:
                 self._states[name][()] = kernel.open()
@@ -490,19 +499,18 @@ class UnitRunner:
         read, streams = self._receive(task, channel, share, received)
         taken = tuple(map(len, streams))
         self._begun = task, channel, streams
-        written: dict[str, int] = {}
         if not self._unit.operators:  # only writes what it is given
             (stream,) = streams
             (sink,) = self._unit.writes
             if len(stream):
-                written[sink] = self._exits.write(sink, stream, task, channel)
+                self._exits.write(sink, stream, task, channel)
         else:
             left = {e: [b] for e, b in self._process(task, share, streams)}
             try:
-                written, _ = self._exits.leave(left, task, channel, rows)
+                self._exits.leave(left, task, channel, rows)
             except NoPlaceError:  # repeat with positions
                 left = {e: [b] for e, b in self._replay()}
-                written, _ = self._exits.leave(left, task, channel, rows)
+                self._exits.leave(left, task, channel, rows)
         reach("processed", task.attempt.epoch)
         pickler = self._job.pickler
         changes = self._saved.changes(self._unit.operators)
@@ -512,11 +520,8 @@ class UnitRunner:
             self._unit.number,
             channel,
             read,
-            written,
+            self._exits.take_written(),
             self._describe_failures(),
-            parts={sink: self._exits.part(sink, task, channel) for sink in written},
-            sums=self._exits.take_sums(),
-            item_files=self._exits.take_item_files(),
             changed=saved.changed,
             stamp=saved.stamp,
             logs=saved.logs,
@@ -551,8 +556,7 @@ class UnitRunner:
         holds the results of this part.
         """
         self._failures.clear()
-        self._exits.take_sums()  # of a failed attempt
-        self._exits.take_item_files()
+        self._exits.take_written()  # of a failed attempt
         self._exits.sent.take()
         part = self.parts(task)[0]
         self._open(task, channel)
@@ -569,16 +573,13 @@ class UnitRunner:
                 PROGRESS.add(self._unit.number, len(items))
                 for edge, batch in given.items():
                     left.setdefault(edge, []).append(batch.compact())
-            written, parts = self._exits.leave(left, task, channel, rows)
+            self._exits.leave(left, task, channel, rows)
             report = Report(
                 self._unit.number,
                 channel,
                 read,
-                written,
+                self._exits.take_written(),
                 self._describe_failures(),
-                parts=parts,
-                sums=self._exits.take_sums(),
-                item_files=self._exits.take_item_files(),
                 reached=self._inputs.reached,
                 births=self._inputs.births,
                 surveyed=self._inputs.surveyed,
@@ -605,8 +606,7 @@ class UnitRunner:
         part saves the states of all, unless one of them has failed.
         """
         self._failures.clear()
-        self._exits.take_sums()  # of a failed attempt
-        self._exits.take_item_files()
+        self._exits.take_written()  # of a failed attempt
         self._exits.sent.take()
         parts = self.parts(task)
         part = parts[task.stage.part]
@@ -618,16 +618,13 @@ class UnitRunner:
             if any(report.error is not None for _, report in earlier):
                 self.parts_done = [*earlier, ({}, Report(self._unit.number, channel))]
                 return
-            written, names = self._exits.leave(left, task, channel, rows)
+            self._exits.leave(left, task, channel, rows)
             report = Report(
                 self._unit.number,
                 channel,
                 {},
-                written,
+                self._exits.take_written(),
                 self._describe_failures(),
-                parts=names,
-                sums=self._exits.take_sums(),
-                item_files=self._exits.take_item_files(),
                 sent=self._exits.sent.take(),
                 shared=self._find_shared(part.operators),
             )
@@ -643,8 +640,8 @@ class UnitRunner:
     def _run_chunk(
         self, part: CutPart, chunk: Chunk, left: dict[Edge, list[WireBatch]]
     ) -> Iterator[tuple[int, pa.Buffer]]:
-        """Run a chunk; return what crosses the next cut, and add what leaves the
-        unit.
+        """Run a chunk: return the outputs that cross the next cut, and add those that
+        leave the unit.
         """
         entries, pickler = part.entries, self._job.pickler
         program = self.programs.part(part.operators, entries)

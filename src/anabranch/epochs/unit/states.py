@@ -20,7 +20,6 @@ from anabranch.epochs.checkpoint.record import Log, Snapshot
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.faults import reach
 from anabranch.epochs.layout import EpochLayout, Unit
-from anabranch.epochs.pickle import Pickler
 from anabranch.epochs.state.buckets import (
     EMPTY,
     PREFIX_BYTES,
@@ -42,6 +41,7 @@ from anabranch.epochs.state.restore import (
 from anabranch.epochs.state.states import StoredStates, prefix_of
 from anabranch.epochs.state.store import NOTHING, BucketStore, Entry, OpenStates
 from anabranch.epochs.task import EpochTask
+from anabranch.epochs.transport.pickle import Pickler
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Op
 from anabranch.runtime.interpreter import kernel_of
@@ -310,14 +310,17 @@ class UnitStates:
         return directory / state_file(kind, task.attempt.stamp, number)
 
 
-def remembers_nothing(unit: Unit, op: Op) -> bool:
-    """Tell whether the plan treats a stateful operator as stateless.
+def remembers_nothing(layout: EpochLayout, unit: Unit, op: Op) -> bool:
+    """Tell whether the plan treats an operator with a kernel's state as stateless.
 
-    A region divides the stream by its key. It contains an operator whose state has
-    another key only if the state makes no difference: a block of one item, or an
-    operator declared stateless.
+    That state makes no difference: a block of one item, an `Operator` that keeps
+    nothing, or is declared to. It has no bucket, even if the region has its key: an
+    operator between may have changed these attributes.
     """
-    return unit.replicated and not (unit.key and set(unit.key) <= set(op.keyed_by))
+    if not unit.replicated:
+        return False
+    of_region = unit.key and set(unit.key) <= set(op.keyed_by)
+    return op.name in layout.stateless or not of_region
 
 
 def refuse_states_on_several_hosts(layout: EpochLayout, several: str | None) -> None:
@@ -346,5 +349,5 @@ def find_stored(layout: EpochLayout) -> list[str]:
         for name in unit.operators
         if (op := layout.graph[name]).inputs
         and kernel_of(op).stateful
-        and not remembers_nothing(unit, op)
+        and not remembers_nothing(layout, unit, op)
     ]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from anabranch.connectors.base import Sink
 from anabranch.connectors.files.values import find_row_faults
 from anabranch.connectors.storage import StorePath, locate, why_no_store
 from anabranch.errors import Fault
@@ -22,7 +23,7 @@ from anabranch.graph.types import (
     why_not_tuple_type,
 )
 from anabranch.language.checks.structure import Streams, fault
-from anabranch.operators.sinks import Mode, WriteFiles
+from anabranch.operators.sinks import Mode, WriteFiles, WriteSink
 from anabranch.operators.sources import (
     FromIterable,
     Generate,
@@ -31,8 +32,11 @@ from anabranch.operators.sources import (
 )
 
 
-def _is_dict(given: Any) -> bool:
-    return (get_origin(given) or given) is dict or members_of(given) is not None
+def _is_in_parts(given: Any) -> bool:
+    """Tell whether a type is of plain tuples or tables, which a map may give too."""
+    return (get_origin(given) or given) in (dict, tuple) or members_of(
+        given
+    ) is not None
 
 
 def sources(streams: Streams) -> Iterator[Fault]:
@@ -42,14 +46,16 @@ def sources(streams: Streams) -> Iterator[Fault]:
             continue
         given = op.kind.type if isinstance(op.kind, ReadFiles) else op.type
         known = given is not None or isinstance(op.kind, ReadFiles)
-        if isinstance(op.kind, FromIterable | Generate) and _is_dict(given):
-            known = False  # its items exist already
+        made = isinstance(op.kind, FromIterable | Generate)  # its items exist already
+        if made and _is_in_parts(given):
+            known = False
         why = why_not_tuple_type(given) if known else None
         if why is not None:
             yield fault(
                 op,
                 f"a source must give items of a tuple type; {why}",
-                "use a typing.NamedTuple, a dataclass(frozen=True) or a scalar",
+                "use a typing.NamedTuple, a dataclass(frozen=True) or a scalar"
+                + (", or leave the type out" if made else ""),
             )
         else:
             yield from _rows(op, given)
@@ -106,6 +112,14 @@ def _ending(op: Op, kind: WriteFiles) -> Iterator[Fault]:
     if kind.single or not stem or ending not in _FILES:
         return
     stem = stem.removesuffix(f".{kind.format}")  # of x.csv.gz
+    if ending == "gz":
+        yield fault(
+            op,
+            f"an output must not be compressed with gzip, which is only read; got {name!r}",
+            f"name one file '{stem}.{kind.format}', or a directory '{stem}', and compress "
+            f"it afterwards; or use write_parquet, which compresses",
+        )
+        return
     others = {"csv": "write_csv", "jsonl": "write_jsonl", "parquet": "write_parquet"}
     instead = f", or use {others[ending]}" if ending in others else ""
     yield fault(
@@ -167,24 +181,30 @@ def paths(streams: Streams) -> Iterator[Fault]:
                 )
 
 
-def columns(streams: Streams) -> Iterator[Fault]:
-    """Yield a fault for each Parquet sink with a column of several types."""
+def outputs(streams: Streams) -> Iterator[Fault]:
+    """Yield a fault for each sink that cannot take the items of its stream."""
     for op in streams.ops:
-        if not isinstance(op.kind, WriteFiles) or op.kind.format != "parquet":
-            continue
-        given = streams.item_type(op)
-        fields = fields_of(given)
-        for name, annotation in (
-            {"value": given} if fields is None else fields
-        ).items():
-            why = None if annotation is None else why_not_column(annotation)
-            if why is not None:
-                yield fault(
-                    op,
-                    f"a column of Parquet must be of one type; {name!r} of "
-                    f"{type_name(given)} is {type_name(annotation)}, and {why}",
-                    "write JSON lines, or map it to one type first",
-                )
+        found: Iterable[tuple[str, str]] = ()
+        match op.kind:
+            case WriteFiles(format="parquet"):
+                found = _columns(streams.item_type(op))
+            case WriteSink(Sink() as sink):
+                found = sink.find_faults(streams.item_type(op))
+        for what, advice in found:
+            yield fault(op, what, advice)
+
+
+def _columns(given: Any) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with each column of Parquet that has several types."""
+    fields = fields_of(given)
+    for name, annotation in ({"value": given} if fields is None else fields).items():
+        why = None if annotation is None else why_not_column(annotation)
+        if why is not None:
+            what = (
+                f"a column of Parquet must be of one type; {name!r} of "
+                f"{type_name(given)} is {type_name(annotation)}, and {why}"
+            )
+            yield what, "write JSON lines, or map it to one type first"
 
 
 def _collection(op: Op, items: Any) -> Iterator[Fault]:

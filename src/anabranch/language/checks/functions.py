@@ -23,17 +23,12 @@ from anabranch.graph.types import (
 from anabranch.language.checks.structure import Streams, fault
 from anabranch.operators.blocks import Block
 from anabranch.operators.custom import Apply, Operator, Scan
+from anabranch.operators.fan_in import Barrier, Merge, Union
 from anabranch.operators.getters import KeyFunction
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.join import Join, Lookup
 from anabranch.operators.sources import Generate
-from anabranch.operators.stateless import (
-    Barrier,
-    FlatMap,
-    Merge,
-    Union,
-    describe_function,
-)
+from anabranch.operators.stateless import FlatMap, describe_function
 from anabranch.operators.windows import Aggregate
 
 _STATE = object()  # an argument of unknown type

@@ -10,10 +10,11 @@ from anabranch.graph.graph import Op
 from anabranch.graph.types import may_be, type_name
 from anabranch.language.checks.structure import Streams, fault
 from anabranch.operators.blocks import Block, Collect, Deal
+from anabranch.operators.fan_in import Barrier
 from anabranch.operators.iterate import Iterate
 from anabranch.operators.rates import FixedStream, balance, rates_of
 from anabranch.operators.sources import Given
-from anabranch.operators.stateless import Barrier, Split
+from anabranch.operators.stateless import Split
 
 
 def rates(streams: Streams) -> Iterator[Fault]:

@@ -11,8 +11,8 @@ from anabranch.graph.graph import Graph, Op, Output
 from anabranch.graph.kind import SinkKind, SourceKind
 from anabranch.graph.site import call_site
 from anabranch.operators.blocks import Collect, Deal
+from anabranch.operators.fan_in import Barrier, Merge, Union
 from anabranch.operators.join import Join
-from anabranch.operators.stateless import Barrier, Merge, Union
 
 Check: TypeAlias = Callable[["Streams"], Iterator[Fault]]
 

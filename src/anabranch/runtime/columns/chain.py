@@ -46,6 +46,7 @@ from anabranch.runtime.columns.held_state import (
     to_arrays,
     transpose,
 )
+from anabranch.runtime.columns.slot_order import prepare_sorting, sort_slots
 from anabranch.runtime.columns.windows import (
     ClosedWindows,
     KeyRange,
@@ -113,6 +114,7 @@ class _FilledTable:
         self._function = table.function()
         self._of = table.of
         self._kind = table.gives
+        self._type = table.kind or PYTHON_TYPES[table.gives]
         self._values: list[Any] = []
         self._bad: list[bool] = []
 
@@ -131,7 +133,7 @@ class _FilledTable:
             value: Any = self._function(pool.strings[code])
         except Exception:  # noqa: BLE001 - Python will raise it where it is met
             return 0, True
-        if type(value) is not PYTHON_TYPES[self._kind]:
+        if type(value) is not self._type:
             return 0, True
         if self._kind in TIMES:
             if isinstance(value, dt.datetime) and (value.tzinfo or value.fold):
@@ -274,6 +276,8 @@ class ColumnStep:
         self._states = states
         self._pools = pools
         self._fire: Fire | None = compile_columns(kernel) if kernel.text else None
+        if kernel.role == "window":
+            prepare_sorting()
         self._tables = StringTables(kernel.tables, pools)
         codes = [pools[kind].add(one) for kind, one in kernel.constants]
         self._constants = np.array(codes or [0], np.int64)
@@ -517,17 +521,17 @@ class ColumnStep:
         numbers, new = held.place(keys)
         front, before = self._list_held(batch, held, self._open_others(new))
         slots = _join_slots(before, numbers[codes])
-        order = np.argsort(_narrow(slots, len(before)), kind="stable")
         totals = np.bincount(slots, minlength=len(before))
-        closing = totals // size
         firsts = np.cumsum(totals) - totals
+        order = sort_slots(slots, firsts)
+        closing = totals // size
         starts = np.repeat(firsts, closing) + ramps(closing) * size
         triggers = order[starts + (size - 1)]
         closed_by = np.argsort(triggers, kind="stable")
         starts = starts[closed_by]
         outs = self._outputs(len(starts))
         fields = [
-            array[order]
+            array
             for n in self.kernel.reads
             for array in (
                 batch.columns[n].arrays
@@ -535,10 +539,11 @@ class ColumnStep:
                 else front.columns[n].join_arrays(batch.columns[n])
             )
         ]
-        self._call(len(starts), [starts, starts + size], fields, [], outs)
+        self._call(len(starts), [starts, starts + size, order], fields, [], outs)
         counts = totals - closing * size
         left = np.repeat(firsts + closing * size, counts) + ramps(counts)
-        kept = _take_joined(front, batch, order[left])
+        # objects would be listed again for each batch
+        kept = _take_joined(front, batch, order[left]).in_arrays()
 
         def commit() -> None:
             held.take_over(states, new, numbers)
@@ -590,9 +595,9 @@ class ColumnStep:
         keys, slots = self._slots(batch)
         old = self._open(keys)
         whole, slots, held = self._with_held(batch, old, slots, plan)
-        order = np.argsort(_narrow(slots, len(keys)), kind="stable")
         ends = np.cumsum(np.bincount(slots, minlength=len(keys)))
-        firsts = [0, *ends[:-1].tolist()]
+        starts = np.concatenate([[0], ends[:-1]])
+        order, firsts = sort_slots(slots, starts), starts.tolist()
         ranges = list(map(KeyRange, firsts, held, ends.tolist(), old))
         found, outs, closing = self._close(whole, order, plan, ranges)
         kept = whole.take(order[np.concatenate([*found.kept, _NOTHING])]).items()
@@ -621,9 +626,9 @@ class ColumnStep:
         whole, slots, before = self._join_held(
             batch, held, numbers[codes], [plan.items_of(state) for state in opened]
         )
-        order = np.argsort(_narrow(slots, len(before)), kind="stable")
         ends = np.cumsum(np.bincount(slots, minlength=len(before)))
-        firsts = [0, *ends[:-1].tolist()]
+        starts = np.concatenate([[0], ends[:-1]])
+        order, firsts = sort_slots(slots, starts), starts.tolist()
         places, olds = numbers.tolist(), before.tolist()
         rests = [*held.rests, *([None] * len(new))]
         ranges = []
@@ -674,11 +679,11 @@ class ColumnStep:
             head += [bound[closed_by] for bound in plan.bounds(found)]
         outs = self._outputs(len(starts))
         places = order[np.concatenate([*found.order, _NOTHING])]
-        fields = [
-            array[places]
-            for n in self.kernel.reads
-            for array in whole.columns[n].arrays
-        ]
+        fields = self._read(whole)
+        if window.in_place:
+            head.append(places)
+        else:
+            fields = [array[places] for array in fields]
         self._call(len(starts), head, fields, [], outs)
         return found, outs, triggers[closed_by]
 
@@ -730,8 +735,3 @@ def _first_come(numbers: Numpy) -> tuple[Numpy, Numpy]:
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return found[order], ranks[inverse]
-
-
-def _narrow(slots: Numpy, keys: int) -> Numpy:
-    """Return slots in 16 bits if they fit: NumPy sorts those by counting."""
-    return slots.astype(np.uint16) if keys <= 1 << 16 else slots

@@ -35,7 +35,12 @@ from anabranch.runtime.clocked import TURN, LentKeys, find_clock
 from anabranch.runtime.columns.chain import ColumnStep, Commit, list_columns
 from anabranch.runtime.columns.column import Numpy, Pools, UnfitError
 from anabranch.runtime.columns.held_state import ColumnBatch, HeldKeys, HeldRanges
-from anabranch.runtime.columns.windows import check_finite, ramps
+from anabranch.runtime.columns.windows import (
+    check_calendar,
+    check_finite,
+    find_largest,
+    ramps,
+)
 from anabranch.runtime.keys import in_key_order, join_ranks, key_rank, rank_bytes
 from anabranch.runtime.state import HeldItems
 
@@ -51,7 +56,7 @@ def measure_times(values: Numpy, kind: ColumnKind) -> Numpy:
     check_finite(values)
     times = (values - _EPOCH_DAY) * _DAY_US if kind == "date" else values
     far = FAR_FLOAT if times.dtype == np.float64 else _FAR
-    if len(times) and np.abs(times).max().item() > far:
+    if find_largest(times) > far:
         msg = "a time is too large"
         raise UnfitError(msg)
     return times
@@ -650,9 +655,11 @@ class ClockedStep(TimedStep):
 
     def _compute(self, whole: ColumnBatch, closed: Closed) -> list[Numpy]:
         """Return the results of the windows that close."""
+        clocked = self._clocked
         head = [closed.starts, closed.ends]
+        check_calendar(closed.k * clocked.every, clocked.size, clocked.kind)
         if self._timed.bound is not None:
-            head += self._clocked.bounds(closed.k)
+            head += clocked.bounds(closed.k)
         outs = self._outputs(len(closed.k))
         fields = [
             array[closed.rows]

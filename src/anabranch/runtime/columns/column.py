@@ -394,6 +394,15 @@ class BatchColumn:
         pairs = zip(self.arrays, other.arrays, strict=True)
         return [np.concatenate(pair) for pair in pairs]
 
+    def in_arrays(self) -> BatchColumn:
+        """Return the values without objects, unless their types forbid it."""
+        if self._listed is None:
+            return self
+        try:
+            return BatchColumn(self.shape, self._pools, arrays=self.arrays)
+        except UnfitError:
+            return self
+
     def take(self, rows: Numpy) -> BatchColumn:
         """Return the values at some indices."""
         if self._listed is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -129,6 +129,11 @@ class ColumnBatch:
         if self.listed is not None:
             listed = list(map(self.listed.__getitem__, rows.tolist()))
         return ColumnBatch(self.shape, columns, len(rows), before, listed)
+
+    def in_arrays(self) -> ColumnBatch:
+        """Return the items without objects, where that is possible."""
+        columns = tuple(column.in_arrays() for column in self.columns)
+        return replace(self, columns=columns, listed=None)
 
     def join(self, other: ColumnBatch) -> ColumnBatch:
         """Concatenate with items of the same shape."""

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.graph.graph import Edge, Graph, Output, ancestors, depth_first
+from anabranch.graph.graph import Edge, Graph, Output, ancestors
 from anabranch.plan.column_kernels import ColumnKernel, ElementSegment
 from anabranch.runtime.codegen import Entry
+from anabranch.runtime.columns.fork_order import ForkOrder
 from anabranch.runtime.columns.placed import (
     Place,
     PlacedBatch,
@@ -73,7 +74,7 @@ class ProgramSegments:
             self._form = positions_inside(graph, inner, entries)
         else:
             self._form = shift_positions(positions)
-        self._ranks = {name: rank for rank, name in enumerate(depth_first(graph))}
+        self._forks = ForkOrder(graph, self._form)
         self.element = SegmentedElement(
             graph,
             segments,
@@ -211,7 +212,7 @@ class ProgramSegments:
         # Outputs that a segment gave for an item precede its failure there.
         if known.first in ancestors(self._graph, failed.operator):
             return True
-        return self._ranks[failed.operator] < self._ranks[known.operator]
+        return self._forks.is_before(failed.operator, known.operator)
 
     def _find_shared_width(self, one: str, other: str) -> int | None:
         """Return how many numbers order the items of two operators; None: all.
@@ -219,19 +220,12 @@ class ProgramSegments:
         Positions of branches that never meet agree up to the fork, where the number of
         the branch follows if any of them meet.
         """
-        graph, form = self._graph, self._form
+        graph = self._graph
         if self._alike or one in {other, *ancestors(graph, other)}:
             return None
         if other in ancestors(graph, one):
-            return form.after[other]
-        both = ancestors(graph, one) & ancestors(graph, other)
-        widths = [
-            form.after[name]
-            + any(edge in form.branch for edge in graph.out_edges(name))
-            for name in both
-            if name in form.after
-        ]
-        return max(widths, default=1)
+            return self._form.after[other]
+        return self._forks.find_width(one, other)
 
     def _leave(self, batch: PlacedBatch, left: Exit, positions: Columns | None) -> None:
         left.items.extend(batch.items)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from anabranch.graph.graph import Edge, Graph, Op, Output, depth_first
+from anabranch.graph.graph import Graph, Op, Output
 from anabranch.plan.column_kernels import ColumnKernel, ElementSegment
 from anabranch.runtime.codegen import Entry
 from anabranch.runtime.columns.chain import ColumnStep, Commit
@@ -26,6 +26,7 @@ from anabranch.runtime.columns.clocked_step import (
     make_step,
 )
 from anabranch.runtime.columns.column import Numpy, Pools, UnfitError
+from anabranch.runtime.columns.fork_order import ForkOrder
 from anabranch.runtime.columns.placed import (
     PlacedBatch,
     PlacedStreams,
@@ -277,12 +278,9 @@ class PythonSegment:
     def __init__(
         self, graph: Graph, segment: ElementSegment, make: MakeProgram, form: Positions
     ) -> None:
-        ranks = {name: rank for rank, name in enumerate(depth_first(graph))}
-
-        def rank_of(edge: Edge) -> tuple[int, int]:
-            return ranks[edge.consumer.operator], edge.consumer.port
-
-        self._entries = sorted(segment.find_entries(graph), key=rank_of)
+        self._entries = segment.find_entries(graph)
+        self._width = max(form.on(edge) for edge in self._entries)
+        self._ranks = ForkOrder(graph, form).rank_streams(self._entries, self._width)
         self.program = make(segment.operators, tuple(self._entries))
         self._form = form
 
@@ -315,18 +313,24 @@ class PythonSegment:
     def _interleave(
         self, batches: Sequence[PlacedBatch]
     ) -> tuple[list[Any], Columns, list[int] | None]:
-        """Merge the items of all streams by position, with the stream of each."""
+        """Merge the items of all streams in the order in which one thread has them,
+        with the stream of each.
+        """
         if len(batches) == 1:
             (batch,) = batches
             return batch.items, [c.tolist() for c in batch.positions], None
-        width = max(self._form.on(edge) for edge in self._entries)
+        width = self._width
         producers = {edge.producer.operator for edge in self._entries}
         turns = {n for name in producers for n in self._form.turns.get(name, ())}
         padded = [pad_positions(b.positions, b.count, width, turns) for b in batches]
         columns = [np.concatenate(parts) for parts in zip(*padded, strict=True)]
         numbers = np.repeat(np.arange(len(batches)), [b.count for b in batches])
         items = [item for batch in batches for item in batch.items]
-        order = sort_positions([*columns, numbers])
+        keys = [self._ranks[0][numbers]]
+        for column, ranks in zip(columns, self._ranks[1:], strict=True):
+            keys += [column, ranks[numbers]]
+        telling = [key for key in keys if (key != key[:1]).any()]
+        order = sort_positions(telling or keys[:1])
         return (
             [items[row] for row in order.tolist()],
             [column[order].tolist() for column in columns],

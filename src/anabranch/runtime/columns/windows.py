@@ -19,12 +19,14 @@ import numpy as np
 
 from anabranch.operators.clock import FAR_FLOAT, span_on
 from anabranch.operators.windows import Window
-from anabranch.plan.column_kernels import ColumnKind
+from anabranch.plan.column_kernels import ColumnKind, count_time
 from anabranch.runtime.columns.column import Numpy, UnfitError
 
 _FAR = 1 << 60  # sums of two smaller numbers fit 64 bits
 _DAY_US = 86_400_000_000
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_FIRST = count_time(dt.datetime.min)  # noqa: DTZ901 - without a zone
+_LAST = count_time(dt.datetime.max)  # noqa: DTZ901 - without a zone
 
 
 class KeyRange(NamedTuple):
@@ -238,7 +240,7 @@ class _Time(WindowPlan):
         """Return times as numbers for arithmetic."""
         check_finite(on)
         times = (on - _EPOCH_DAY) * _DAY_US if self._kind == "date" else on
-        largest = np.abs(times).max().item() if len(times) else 0
+        largest = find_largest(times)
         if times.dtype == np.float64:
             is_far = largest > FAR_FLOAT
         else:
@@ -272,6 +274,7 @@ class _Time(WindowPlan):
         starts, ends, at, until = self._close(highest, held, rows, own, own_ks)
         places = rows + key.first
         found.add(places, starts, ends, at + key.first)
+        check_calendar(until, self._size, self._kind)
         found.until.append(until)
         last = highest[-1].item()
         left = np.flatnonzero(own >= last * self._every - self._size)
@@ -335,6 +338,29 @@ class _Time(WindowPlan):
         if self._kind == "date":
             return [one // _DAY_US + _EPOCH_DAY for one in (since, until)]
         return [since, until]
+
+
+def find_largest(numbers: Numpy) -> Any:
+    """Return the largest absolute value; that of -2**63 has 64 bits itself.
+
+    >>> find_largest(np.array([3, -(1 << 63)])) == 1 << 63
+    True
+    """
+    if not len(numbers):
+        return 0
+    return max(numbers.max().item(), -numbers.min().item())
+
+
+def check_calendar(until: Numpy, size: Any, kind: ColumnKind) -> None:
+    """Refuse windows that begin or end outside the calendar, given their ends.
+
+    Python refuses them as well, whether or not anything reads their bounds.
+    """
+    if kind not in ("datetime", "date") or not len(until):
+        return
+    if until.min() - size < _FIRST or until.max() > _LAST:
+        msg = "a window begins or ends outside the calendar"
+        raise UnfitError(msg)
 
 
 def check_finite(on: Numpy) -> None:

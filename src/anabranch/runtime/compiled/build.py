@@ -117,7 +117,8 @@ def _column_signature(numba: Any, kernel: ColumnKernel) -> Any:
     elif kernel.window is not None:
         bound = kernel.window.bound
         bounds = [] if bound is None else [bound, bound]
-        head = arrays(["int", "int", *bounds], readonly=True)
+        places = ["int"] if kernel.window.in_place else []
+        head = arrays(["int", "int", *bounds, *places], readonly=True)
     return types.int64(
         types.int64,
         *arrays(["int"], readonly=True),

@@ -37,6 +37,7 @@ import numpy as np
 
 from anabranch.graph.code_names import names_of
 from anabranch.graph.site import is_users_file, is_users_module
+from anabranch.operators.custom import Operator
 
 Path: TypeAlias = tuple[Any, str]  # the path to its owner, and the name there
 
@@ -69,6 +70,8 @@ _MAKING = frozenset(["__init__", "__new__", "__post_init__", "__setattr__"])
 _REMAKING = frozenset(
     ["replace", "_replace", "_make", "type", "__class__", "copy", "deepcopy"]
 )
+# Methods that engines call.
+_CALLED = frozenset(name for name in vars(Operator) if not name.startswith("_"))
 _OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__annotations__", "__module__")
 
 
@@ -291,7 +294,7 @@ class _ReachWalk:
                 continue
             where = (path, f"{cls.__name__}.{name}")
             if isinstance(member, FunctionType | staticmethod | classmethod | property):
-                if name.startswith("__") or self._is_named(name):
+                if name.startswith("__") or name in _CALLED or self._is_named(name):
                     self.visit(member, where, depth)
             elif isinstance(member, enum.Enum):
                 self.visit(member._value_, where, depth)

@@ -1,6 +1,6 @@
-"""Looks whether an operator changes what it has given.
+"""Checks whether an operator changes its outputs after it has emitted them.
 
-An item is what it was when it was given: the analysis says whose outputs must be copied
+An item keeps the value that it had when it was emitted: the analysis says whose outputs must be copied
 for that (see `Traits.copied`). Of the first items of a program, and of a source, each
 output is compared with what it is when the next item has been processed. Nobody else
 has it by then, since a batch is sent on as a whole.
@@ -82,26 +82,33 @@ def iterate_given(op: Op, items: Iterable[Any]) -> Iterator[Any]:
     """
     if op.copied:
         return map(copy_output, items)
-    return iter(items) if type(items) in _AT_REST else watch_items(op, items)
+    return iter(items) if type(items) in _AT_REST else SourceWatch(op).iterate(items)
 
 
-def watch_items(op: Op, items: Iterable[Any]) -> Iterator[Any]:
-    """Iterate over what a source makes; raise if one has changed when the next one has
-    been made.
-    """
-    each = iter(items)
-    return chain(_watch(op, each), each)
+class SourceWatch:
+    """Watches the first items that a source makes, however often it is read on."""
 
+    def __init__(self, op: Op) -> None:
+        self._op = op
+        self._left = _FIRST
 
-def _watch(op: Op, items: Iterator[Any]) -> Iterator[Any]:
-    last: Any = None
-    before: Outcome | None = None
-    for item in islice(items, _FIRST):
-        after = None if before is None else _describe(last)
-        if before is not None and after is not None and after != before:
-            raise refute_given(op, before, after)
-        yield item
-        last, before = item, _describe(item)
+    def iterate(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Iterate over items; raise if one has changed when the next one is made."""
+        each = iter(items)
+        if not self._left:
+            return each
+        return chain(self._compare(islice(each, self._left)), each)
+
+    def _compare(self, items: Iterator[Any]) -> Iterator[Any]:
+        last: Any = None
+        before: Outcome | None = None
+        for item in items:
+            self._left -= 1
+            after = None if before is None else _describe(last)
+            if before is not None and after is not None and after != before:
+                raise refute_given(self._op, before, after)
+            yield item
+            last, before = item, _describe(item)
 
 
 def _describe(value: Any) -> Outcome | None:

@@ -91,11 +91,12 @@ def find_verdicts(graph: Graph, plan: Plan, *, regions: bool = True) -> Verdicts
         if (planned.name in inside or not regions)
         and not (planned.effects or planned.lifted)
         and not isinstance(graph[planned.name].kind, SinkKind)
-        and not _is_declared(graph[planned.name])
+        and not is_declared(graph[planned.name])
     }
 
 
-def _is_declared(op: Op) -> bool:
+def is_declared(op: Op) -> bool:
+    """Tell whether the user has declared the state of an operator's code."""
     return any(
         declaration_of(code.function).state is not None for code in op.kind.user_code
     )

@@ -1,4 +1,4 @@
-"""Offered load: the due time of each item, and its reader.
+"""Offered load: the due time of each item, and the source that offers them.
 
 A load is defined before the program runs and does not depend on it. A slow program
 never holds up its source: an item that is read late was due all the same, and its
@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
-from anabranch.connectors.reader import LiveReader
-from anabranch.graph.graph import Op
-from anabranch.operators.sources import Offered
-from anabranch.runtime.births import births_of
-from anabranch.runtime.failures import OnError
+from anabranch.connectors.base import Source
 
 _GRID_S = 0.001  # resolution of a rate that keeps changing
 
@@ -133,80 +129,63 @@ def _steps(parts: Sequence[tuple[float, float]]) -> tuple[float, ...]:
     return tuple(found.tolist())
 
 
-class Offer:
-    """The progress in an offered load; its clock starts with the first read.
+class OfferedSource(Source):
+    """Items that arrive when they are due, regardless of the program.
 
-    `ahead` is the number of items taken. Times are those of `time.perf_counter`.
+    They are those of `items`, repeated cyclically, or numbers from 0. The clock starts
+    with the first read; a row is an item with the time when it was due, since 1970.
     """
 
-    def __init__(self, kind: Offered) -> None:
-        self._due_s = kind.due_s
-        self._items = kind.items
-        self._started_s: float | None = None
-        self.ahead = 0
+    label = "offered"
+    live = True
 
-    @property
-    def ended(self) -> bool:
-        """Whether all has been taken."""
-        return self.ahead >= len(self._due_s)
+    def __init__(self, load: Load, items: Sequence[Any] | None = None) -> None:
+        self._due_s = load.due_s
+        self._items = items
+        self._started_s: float | None = None  # since 1970
+        self._taken = 0
+
+    def __reduce__(self) -> Any:
+        return OfferedSource, (Load((), ""),)  # a worker only decodes
 
     @property
     def started_s(self) -> float:
-        """When the first item was due."""
+        """When the load began."""
         if self._started_s is None:
-            self._started_s = time.perf_counter()
+            self._started_s = time.time()
         return self._started_s
 
-    def count_arrivals(self) -> int:
-        """Return the number of items due so far."""
-        start_s = self.started_s
-        return bisect_right(self._due_s, time.perf_counter() - start_s)
+    def read(self, partition: str, position: Any) -> Iterator[tuple[Any, int]]:
+        first, start_s = position or 0, self.started_s
+        self._taken = first
+        for number in range(first, self._count_due()):
+            self._taken = number + 1
+            yield (self._item(number), start_s + self._due_s[number]), number + 1
 
-    def wait_s(self) -> float:
-        """Return the time until the next item is due."""
-        if self.ended:
-            return 0.0
-        due_s = self.started_s + self._due_s[self.ahead]
-        return max(0.0, due_s - time.perf_counter())
+    def decode(self, rows: Sequence[Any]) -> Sequence[Any]:
+        return [item for item, _ in rows]
 
-    def take(self, most: int) -> tuple[list[Any], Sequence[float]]:
-        """Take items that are due; return them with their due times."""
-        first = self.ahead
-        end = min(self.count_arrivals(), first + most)
-        self.ahead = max(first, end)
-        start_s = self.started_s
-        return self.items(first, end), [
-            start_s + due_s for due_s in self._due_s[first:end]
-        ]
+    def born_s(self, row: Any) -> float:
+        due_s: float = row[1]
+        return due_s
 
-    def items(self, first: int, end: int) -> list[Any]:
-        """Return items by index; they are repeated cyclically."""
-        if self._items is None:
-            return list(range(first, end))
-        count = len(self._items)
-        return [self._items[place % count] for place in range(first, end)]
+    def has_ended(self) -> bool:
+        return self._taken >= len(self._due_s)
 
+    def wait(self, at_most_s: float) -> None:
+        late_s = self.started_s + self._due_s[self._taken] - time.time()
+        time.sleep(min(at_most_s, max(0.0, late_s)))
 
-class OfferedReader(LiveReader):
-    """The items of offered load."""
+    def count_waiting(self, positions: Mapping[str, Any]) -> int:
+        if self._started_s is None:  # the first read starts the clock
+            return 0
+        return max(0, self._count_due() - (positions.get("all") or 0))
 
-    def __init__(self, op: Op, on_error: OnError) -> None:
-        assert isinstance(op.kind, Offered)  # noqa: S101
-        self._op = op
-        self._offer = Offer(op.kind)
+    def close(self) -> None:  # another run has a clock of its own
+        self._started_s, self._taken = None, 0
 
-    def poll(self, most: int, wait_s: float) -> list[tuple[Any, int]]:
-        late_s = self._offer.wait_s()
-        if late_s > 0 and wait_s > 0:
-            time.sleep(min(late_s, wait_s))
-        first = self._offer.ahead + 1
-        items, due_s = self._offer.take(most)
-        self.ended = self._offer.ended
-        self.births = births_of(due_s)
-        return list(zip(items, range(first, first + len(items)), strict=True))
+    def _count_due(self) -> int:
+        return bisect_right(self._due_s, time.time() - self.started_s)
 
-    def count_arrivals(self) -> int:
-        return self._offer.count_arrivals()
-
-    def where(self, number: int) -> str:
-        return f"item {number} of {self._op.name}"
+    def _item(self, number: int) -> Any:
+        return number if self._items is None else self._items[number % len(self._items)]

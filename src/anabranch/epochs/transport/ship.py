@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any, get_args
 
@@ -22,15 +23,23 @@ import cloudpickle
 
 from anabranch.connectors.partitions import has_decoder, has_offsets
 from anabranch.epochs.layout import EpochLayout
-from anabranch.epochs.modules import find_modules_by_value, not_importable
-from anabranch.epochs.pickle import PickledNames, ValuePickler, ValueUnpickler, scripts
-from anabranch.epochs.stable_names import name_of
 from anabranch.epochs.task import Spec
+from anabranch.epochs.transport.losses import find_reads
+from anabranch.epochs.transport.module_contents import ModulePatches, read_contents
+from anabranch.epochs.transport.modules import find_modules_by_value, not_importable
+from anabranch.epochs.transport.pickle import (
+    PickledNames,
+    ValuePickler,
+    ValueUnpickler,
+    scripts,
+)
+from anabranch.epochs.transport.program_modules import find_used
+from anabranch.epochs.transport.stable_names import name_of
 from anabranch.errors import EngineError
 from anabranch.graph.graph import Graph
 from anabranch.graph.kind import Kind
 from anabranch.graph.types import fields_of, members_of, remember_fields
-from anabranch.operators.sinks import ToList
+from anabranch.operators.sinks import ToList, WriteSink
 from anabranch.operators.sources import FromIterable, Generate, ReadSource
 
 _LIGHT_BYTES = 1 << 20  # of a class, with everything its methods refer to
@@ -38,31 +47,39 @@ _LIGHT_BYTES = 1 << 20  # of a class, with everything its methods refer to
 
 def pack(spec: Spec) -> tuple[bytes, PickledNames]:
     """Return a specification as bytes for the workers, and the names they then know."""
-    for module in (*find_modules_by_value(), *not_importable()):
+    by_value = (*find_modules_by_value(), *not_importable())
+    for module in by_value:
         cloudpickle.register_pickle_by_value(module)
     path = [os.path.abspath(entry) for entry in sys.path]  # noqa: PTH100 - may not exist
     layout = _for_workers(spec.layout)
+    graph = layout.graph
+    used = find_used(graph) if by_value else None
+    names = PickledNames(reads=find_reads(graph), used=used)
+    contents = read_contents(graph, partial(_write, names), spec.wanted)
     filters = spec.settings.warning_filters
     settings = replace(spec.settings, warning_filters=())
-    bare = replace(spec, layout=layout, settings=settings)
+    bare = replace(spec, layout=layout, settings=settings, contents=contents)
     buffer = io.BytesIO()
-    writer = _Recorder(buffer, PickledNames())
+    writer = _Recorder(buffer, names)
+    writer.leave_unchecked(_connectors_of(graph))
     try:
         # Saved in this order: the names are complete after all else has been saved.
         writer.dump((bare, _Fields(writer), _Table(writer)))
     except Exception as error:
-        raise _cannot_travel(layout, error) from error
-    named = writer.named
-    more, others = _pack_others(named)
-    names = PickledNames({**named, **others})
-    each = [_write(one, names) for one in filters if travels(one)]
-    shipped = buffer.getvalue(), more, names.main, each
+        raise _cannot_travel(layout, error, names) from error
+    named, reads = writer.named, names.reads
+    known = PickledNames(named, reads=reads, used=used)
+    more, others = _pack_others(named, known)
+    names = PickledNames({**named, **others}, reads=reads, used=used)
+    each = [_write(names, one) for one in filters if travels(one)]
+    shipped = buffer.getvalue(), more, names.main, each, reads
     return cloudpickle.dumps((path, os.getcwd(), shipped)), names  # noqa: PTH109
 
 
 def unpack(data: bytes) -> tuple[Spec, PickledNames]:
     """Set up this process's paths as in the driver; return the specification."""
-    path, directory, (shipped, more, main, packed_filters) = cloudpickle.loads(data)
+    path, directory, given = cloudpickle.loads(data)
+    shipped, more, main, packed_filters, reads = given
     sys.path += [entry for entry in path if entry not in sys.path]
     with contextlib.suppress(OSError):  # another host may not have it
         os.chdir(directory)  # relative paths start there
@@ -72,7 +89,8 @@ def unpack(data: bytes) -> tuple[Spec, PickledNames]:
         _, found = _read(more, names)
         return found  # type: ignore[no-any-return]
 
-    names = PickledNames(named, load_more, main=main)
+    names = PickledNames(named, load_more, main=main, reads=reads)
+    ModulePatches(spec.contents, partial(_read, names=names)).install()
     filters = []
     for one in packed_filters:
         with contextlib.suppress(Exception):  # a warning category unknown here
@@ -89,14 +107,15 @@ def travels(value: Any) -> bool:
     (True, False)
     """
     try:
-        ValuePickler(io.BytesIO(), PickledNames()).dump(value)
+        ValuePickler(io.BytesIO(), PickledNames(), checked=False).dump(value)
     except Exception:  # noqa: BLE001 - whatever objects of the user's raise
         return False
     return True
 
 
-def _write(value: Any, names: PickledNames) -> bytes:
-    buffer = io.BytesIO()
+def _write(names: PickledNames, value: Any, most: int | None = None) -> bytes:
+    """Return a value as bytes; raise if there are more than so many."""
+    buffer = io.BytesIO() if most is None else _Limited(most)
     ValuePickler(buffer, names).dump(value)
     return buffer.getvalue()
 
@@ -174,14 +193,15 @@ def _classes_in(annotation: Any) -> Iterator[Any]:
         yield from _classes_in(part)
 
 
-def _pack_others(named: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+def _pack_others(
+    named: dict[str, Any], names: PickledNames
+) -> tuple[bytes, dict[str, Any]]:
     """Pack the classes of scripts that the program does not mention; items may be
     theirs.
 
     Workers read them on first use. One that cannot be pickled, or is too large, is left
     out; its instances are then sent with their class.
     """
-    names = PickledNames(named)
     known = {id(value) for value in named.values()}
     others = [
         value
@@ -200,24 +220,24 @@ def _pack_others(named: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
 
 def _is_light(value: type, names: PickledNames) -> bool:
     try:
-        ValuePickler(_Limited(), names).dump(value)
+        _write(names, value, _LIGHT_BYTES)
     except Exception:  # noqa: BLE001 - whatever objects of the user's raise
         return False
     return True
 
 
-class _Limited(io.RawIOBase):
-    """A file that accepts no more than `_LIGHT_BYTES`."""
+class _Limited(io.BytesIO):
+    """A file that accepts no more than so many bytes."""
 
-    def __init__(self) -> None:
-        self._written = 0
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
 
     def write(self, data: Any) -> int:
-        self._written += len(data)
-        if self._written > _LIGHT_BYTES:
+        if self.tell() + len(data) > self._most:
             msg = "too much"
             raise OverflowError(msg)
-        return len(data)
+        return super().write(data)
 
 
 def _for_workers(layout: EpochLayout) -> EpochLayout:
@@ -259,11 +279,24 @@ def _stays_in_driver(*_: Any) -> Any:
     raise AssertionError(msg)
 
 
-def _cannot_travel(layout: EpochLayout, error: Exception) -> EngineError:
+def _connectors_of(graph: Graph) -> Iterator[Any]:
+    """Yield the sources and sinks that open what they need wherever they arrive."""
+    for op in graph:
+        if isinstance(op.kind, ReadSource):
+            yield op.kind.source
+        elif isinstance(op.kind, WriteSink):
+            yield op.kind.sink
+
+
+def _cannot_travel(
+    layout: EpochLayout, error: Exception, names: PickledNames
+) -> EngineError:
     """Return the error that names the operator which cannot be pickled."""
     for op in layout.graph:
         try:
-            ValuePickler(io.BytesIO(), PickledNames()).dump(op.kind)
+            writer = ValuePickler(io.BytesIO(), names)
+            writer.leave_unchecked(_connectors_of(layout.graph))
+            writer.dump(op.kind)
         except Exception as found:  # noqa: BLE001 - whatever user objects raise
             return EngineError(
                 f"{op.site}: {op.name} must be able to travel to the workers, with all "

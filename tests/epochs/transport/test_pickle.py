@@ -1,6 +1,7 @@
 """Instances of a program's classes keep their class and their value."""
 
 import functools
+import io
 import math
 import struct
 import subprocess
@@ -8,15 +9,21 @@ import sys
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple, Optional, get_args, get_type_hints
+from typing import Any, NamedTuple, Optional, get_args, get_type_hints
 
 import cloudpickle
 import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.epochs.pickle import Originals, Pickler
+from anabranch.epochs.transport.pickle import (
+    Originals,
+    Pickler,
+    ValuePickler,
+    _object_of,
+)
 from anabranch.errors import EngineError
+from anabranch.graph.graph import Graph
 from anabranch.language.drafts import build_graph
 from anabranch.runtime.state import HeldColumn, HeldItems
 
@@ -314,16 +321,16 @@ class Branch:
     left: Optional["Branch"] = None
 
 
-def send_by_value(value, shown):
+def send_by_value(value, shown, home=__name__):
     """Return what another process prints of `one`, which gets its class by value."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cloudpickle.register_pickle_by_value(sys.modules[home])
     try:
         sent = Pickler(build_graph([ab.from_iterable([1]).to_list()])).dumps(value)
     finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+        cloudpickle.unregister_pickle_by_value(sys.modules[home])
     script = (
         "import sys, pickle\n"
-        "from anabranch.epochs.pickle import Pickler\n"
+        "from anabranch.epochs.transport.pickle import Pickler\n"
         "from anabranch.language.drafts import build_graph\n"
         "import anabranch as ab\n"
         "pickler = Pickler(build_graph([ab.from_iterable([1]).to_list()]))\n"
@@ -359,3 +366,169 @@ class InSlots:
 def test_a_class_with_slots_that_goes_by_value_has_them_still():
     """A worker that gets the class has its instances without a dictionary, as here."""
     assert "3 False" == send_by_value(InSlots(), "one.add(3), hasattr(one, '__dict__')")
+
+
+def arrays_with_gaps():
+    table = np.random.default_rng(3).normal(size=(101, 7)) * 1e3
+    solid = np.random.default_rng(4).normal(size=(9, 8, 6))
+    return {
+        "a column": table[:, 1],
+        "every third, backwards": table[::-3, 2],
+        "neighbouring columns": table[:, 1:4],
+        "rows in the order of columns": np.asfortranarray(table)[1:],
+        "columns as rows": table[:, 1:4].T,
+        "upside down": np.flip(table),
+        "a solid on its side": solid[:, 1:3].transpose(2, 0, 1)[1:],
+        "one row, again and again": np.broadcast_to(table[0], (5, 7))[:, ::2],
+        "overlapping windows": np.lib.stride_tricks.sliding_window_view(table[:, 0], 3),
+        "halves of complex numbers": (table + 1j).imag,
+        "single precision": table.astype("f4")[:, ::2],
+        "nothing": table[:0, ::2],
+        "objects": np.array([["a", 1], ["b", 2]], object)[:, :1],
+    }
+
+
+SUMS = {
+    "sum": np.sum,
+    "sums down": lambda array: np.sum(array, axis=0),
+    "sums across": lambda array: np.sum(array, axis=-1),
+    "product with itself": lambda array: (
+        np.dot(array.T, array) if array.ndim < 3 else array
+    ),
+    "mean of squares": lambda array: np.sum(array * array) / max(1, array.size),
+    "order in memory": lambda array: array.ravel(order="K"),
+}
+
+
+@pytest.mark.parametrize("array", arrays_with_gaps().values(), ids=arrays_with_gaps())
+def test_an_array_is_added_up_alike_where_it_arrives(array):
+    pickler = Pickler(Graph(()))
+
+    copy = pickler.loads(pickler.dumps(array))
+
+    assert np.array_equal(array, copy)
+    assert (array.dtype, array.shape) == (copy.dtype, copy.shape)
+    assert array.flags.writeable == copy.flags.writeable
+    if array.dtype != object:
+        for name, add_up in SUMS.items():
+            assert add_up(array).tobytes() == add_up(copy).tobytes(), name
+
+
+def test_an_array_with_large_gaps_is_sent_without_them():
+    column = np.zeros((1_000, 1_000))[:, 0]
+    pickler = Pickler(Graph(()))
+
+    sent = pickler.dumps(column)
+    copy = pickler.loads(sent)
+
+    assert len(sent) < 10_000
+    assert 16 == copy.strides[0]
+
+
+class Child:
+    def __init__(self, parent):
+        self.parent = parent
+
+
+class Reaching(ab.Operator):
+    """An operator whose attributes reach it in several ways."""
+
+    n = 0  # defaults of the class hide that the attributes are gone
+    hook: Any = None
+
+    def setup(self):
+        self.n = 41
+        self.hook = self.add
+
+    def process(self, item):
+        return []
+
+    def add(self):
+        self.n += 1
+        return self.n
+
+    def process_one(self):
+        return Reaching.add(self)
+
+    def step(self, _):
+        return Reaching.add(self)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.others[name]  # as endless as it gets before there are `others`
+
+
+class Hiding(Reaching):
+    def add(self):
+        raise AssertionError
+
+
+class OfArguments(Hiding):
+    def __new__(cls, *, wanted):
+        return super().__new__(cls)
+
+
+class WithSlots(Hiding):
+    __slots__ = ("hook",)
+
+
+class WithOwnPickling(Hiding):
+    def __getstate__(self):
+        return {"n": 0}
+
+    def __setstate__(self, state):
+        raise AssertionError
+
+    def __reduce__(self):
+        raise AssertionError
+
+
+WAYS = {
+    "a bound method": lambda op: op.process_one,
+    "a method that is hidden": lambda op: super(Hiding, op).add,
+    "a lambda": lambda op: lambda: (op, op.process_one())[1],
+    "a partial": lambda op: functools.partial(Reaching.add, op),
+    "an iterator": lambda op: map(op.step, range(9)).__next__,
+    "an endless iterator": lambda op: iter(op.process_one, 0).__next__,
+}
+
+
+@pytest.mark.parametrize("kind", [Hiding, OfArguments, WithSlots, WithOwnPickling])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_operator_that_reaches_itself_keeps_all_attributes(kind, way):
+    sinks = [ab.from_iterable([]).apply(kind).to_list()]
+    pickler = Pickler(build_graph(sinks), lasting=True)
+    one = object.__new__(kind)
+    one.setup()
+    one.hook, one.child, one.table = way(one), Child(one), {"self": one}
+
+    key, again = pickler.loads(pickler.dumps_entry("k", one))
+
+    assert ("k", kind, 41) == (key, type(again), again.n)
+    assert again.child.parent is again
+    assert again.table["self"] is again
+    assert [42, 43] == [again.hook(), again.hook()]
+    assert (43, 41) == (again.n, one.n)
+
+
+def test_an_object_stored_whole_by_an_earlier_release_is_read():
+    sinks = [ab.from_iterable([]).apply(Reaching).to_list()]
+    pickler = Pickler(build_graph(sinks))
+
+    class Stored:
+        def __reduce__(self):
+            return _object_of, (Reaching, {"n": 7})
+
+    buffer = io.BytesIO()
+    ValuePickler(buffer, pickler.names, checked=False).dump(Stored())
+    found = pickler.loads(buffer.getvalue())
+
+    assert (Reaching, 7) == (type(found), found.n)
+
+
+def test_a_compiled_format_goes_by_its_text(pickler):
+    """`struct.Struct` says nothing of pickling itself."""
+    made = pickler.loads(pickler.dumps(struct.Struct("<hB")))
+
+    assert b"\x01\x00\x02" == made.pack(1, 2)

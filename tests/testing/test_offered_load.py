@@ -7,9 +7,8 @@ import time
 import pytest
 
 import anabranch as ab
-from anabranch.connectors.offered import Offer
 from anabranch.errors import OperatorError
-from anabranch.operators.sources import Offered
+from anabranch.testing.offered_load import OfferedSource
 
 ENGINES = ["sequential", "local", pytest.param("spark", marks=pytest.mark.spark)]
 
@@ -25,16 +24,48 @@ def test_all_items_come_in_order_and_again_and_again(on):
 
 
 def test_nothing_comes_before_it_is_due():
-    offer = Offer(Offered((0.0, 0.01, 3600.0)))
-    offer.take(10)
+    offered = OfferedSource(ab.testing.recorded([0.0, 0.01, 3600.0]))
+    first = list(offered.read("all", None))
     time.sleep(0.02)
 
-    items, due_s = offer.take(10)
+    rows = [row for row, _ in (first + list(offered.read("all", len(first))))]
 
-    assert [1] == items
-    assert 0.01 == pytest.approx(due_s[0] - offer.started_s)
-    assert not offer.ended
-    assert 3500 < offer.wait_s() <= 3600
+    assert [0, 1] == offered.decode(rows)
+    born_s = [offered.born_s(row) for row in rows]
+    assert 0.01 == pytest.approx(born_s[1] - born_s[0], abs=1e-6)
+    assert not offered.has_ended()
+    assert 0 == offered.count_waiting({"all": 2})
+
+
+def test_the_clock_of_a_load_starts_anew_with_each_run(monkeypatch):
+    now_s = 1000.0
+    monkeypatch.setattr(time, "time", lambda: now_s)
+    offered = OfferedSource(ab.testing.recorded([0.0, 60.0]))
+
+    for _ in range(2):
+        at_once = [row for row, _ in offered.read("all", None)]
+        assert [0] == offered.decode(at_once)
+        assert now_s == offered.born_s(at_once[0])
+        now_s += 60
+        later = [row for row, _ in offered.read("all", 1)]
+        assert [1] == offered.decode(later)
+        assert offered.has_ended()
+        now_s += 60
+        offered.close()
+        assert not offered.has_ended()
+        assert 0 == offered.count_waiting({})  # as metrics do after the end
+        now_s += 60
+
+
+@pytest.mark.parametrize("on", ENGINES)
+def test_a_program_with_a_load_may_run_twice(on):
+    load = ab.testing.recorded([0.0, 0.3])
+    out = ab.testing.offered(load).map(abs).to_list()
+
+    for _ in range(2):
+        ab.run(out, on=on)
+
+        assert [0, 1] == out.items
 
 
 def test_latency_counts_from_when_items_were_due():

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from anabranch.epochs.modules import not_importable
+from anabranch.epochs.transport.modules import not_importable
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_module_that_is_being_imported_is_sent_by_value_with_its_package(
     package.mkdir()
     (package / "part.py").write_text("def double(x):\n    return 2 * x\n")
     (package / "__init__.py").write_text(
-        "from anabranch.epochs import modules\n"
+        "from anabranch.epochs.transport import modules\n"
         "from runs_in_import import part\n"
         "before = part in modules.not_importable()\n"
         "modules.send_importing_by_value()\n"

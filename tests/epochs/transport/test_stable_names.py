@@ -11,8 +11,8 @@ import pytest
 
 import anabranch as ab
 from anabranch import errors
-from anabranch.epochs.pickle import PickledNames, Pickler
-from anabranch.epochs.stable_names import MODULE, OBJECTS
+from anabranch.epochs.transport.pickle import PickledNames, Pickler
+from anabranch.epochs.transport.stable_names import MODULE, OBJECTS
 from anabranch.errors import CheckpointError
 from anabranch.graph.site import Site
 from anabranch.language.drafts import build_graph

@@ -10,11 +10,11 @@ states, reports, dead letters, the program itself) is pickled here:
   an earlier run is an instance of the class of this run. Names do not depend on how the
   script was started: `__main__` is named after its file, as `anabranch run FILE` names it.
 - Any other class or function that workers cannot import is pickled by value.
-- An object that equals itself alone, since its class has no `__eq__`, keeps its identity.
-  An operator that compares such items, by `is`, `in` or as keys of a table, stays in the
-  driver; but the items may have come through workers. So the driver gives each such object
-  a number as it leaves, the workers pass the number on, and the driver takes its own object
-  when it returns. A copy that was changed on the way, by a function that is declared to be
+- An object of the driver that equals itself alone, since its class has no `__eq__`, comes
+  back as itself. A program that compares such items runs as one thread, without copies;
+  but what a sink collects may be compared after the run. So the driver gives each such
+  object a number as it leaves, the workers pass the number on, and the driver takes its own
+  object when it returns. A copy that was changed on the way, by a function that is declared to be
   stateless, is an object of its own from then on: workers keep a digest of what came in.
 
 A value in a checkpoint names nothing of ours by its module: see `stable_names`.
@@ -22,12 +22,15 @@ A value in a checkpoint names nothing of ours by its module: see `stable_names`.
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import enum
 import functools
 import hashlib
+import importlib
 import io
 import pickle
+import struct
 import sys
 import typing
 import uuid
@@ -46,10 +49,15 @@ from types import (
 from typing import Any, Final, TypeAlias
 
 import cloudpickle
+import numpy as np
 from cloudpickle import cloudpickle as internals
 
-from anabranch.epochs.modules import find_modules_by_value, not_importable
-from anabranch.epochs.stable_names import (
+from anabranch.epochs.transport.array_layout import reduce_array
+from anabranch.epochs.transport.enums import VALUES, fill_enum, make_enum, reduce_enum
+from anabranch.epochs.transport.losses import Comparison, find_hook
+from anabranch.epochs.transport.modules import find_modules_by_value, not_importable
+from anabranch.epochs.transport.program_modules import Reads
+from anabranch.epochs.transport.stable_names import (
     MODULE,
     OBJECTS,
     find,
@@ -62,7 +70,7 @@ from anabranch.epochs.stable_names import (
 from anabranch.errors import CheckpointError, EngineError
 from anabranch.graph.graph import Graph
 from anabranch.graph.types import fields_of
-from anabranch.operators.custom import Apply
+from anabranch.operators.custom import Apply, Operator
 from anabranch.operators.iterate import Iterate
 from anabranch.runtime.state import PLAIN_TYPES, HeldColumn, HeldItems
 
@@ -163,7 +171,9 @@ class PickledNames:
 
     `named` are known from the start; `load_more` reads the rest when one is missing.
     With `own`, every object of a script of this process has a name, for pickles that
-    only the driver reads. `main` is the name of the driver's `__main__`.
+    only the driver reads. `main` is the name of the driver's `__main__`; `reads` are the
+    names of the attributes that the program may read, None for any; of a module that is
+    sent by value the variables travel that are `used`.
 
     >>> class City: ...
     >>> names = PickledNames({"job:City": City})
@@ -178,12 +188,16 @@ class PickledNames:
         *,
         own: bool = False,
         main: str | None = None,
+        reads: Reads = None,
+        used: Reads = None,
     ) -> None:
         self._objects: dict[str, Any] = {}
         self._names: dict[int, str] = {}
         self._load_more = load_more
         self._own = own
         self.main = name_of_main() if main is None else main
+        self.reads = reads
+        self.used = used
         self.add({} if named is None else named)
 
     def add(self, named: Mapping[str, Any]) -> None:
@@ -235,8 +249,19 @@ class PickledNames:
                 found = _attribute(module, qualified)
                 if found is not None:
                     return found
+        with contextlib.suppress(ImportError):  # an earlier run had to send its code
+            found = _attribute(importlib.import_module(where), qualified)
+            if found is not None:
+                return found
         msg = f"there is no {name.replace(':', '.')} in the program"
         raise pickle.UnpicklingError(msg)
+
+    def find_shipped(self, module: str, qualified: str) -> Any:
+        """Return an object of a module that came with the program; None if it did not.
+
+        Where this run sends a module by value, an earlier one may have imported it.
+        """
+        return self._objects.get(self.spell(module, qualified))
 
     @cached_property
     def _scripts(self) -> tuple[ModuleType, ...]:
@@ -288,12 +313,15 @@ Reduce: TypeAlias = Callable[[Any], Any]  # from an object to what `__reduce__` 
 
 _CLOUDPICKLE = internals.__name__
 _CACHED: type = type(functools.lru_cache(len))
+_OF_IMPORT = frozenset(["__builtins__", "__loader__", "__spec__", "__cached__"])
 _CODE = (type, FunctionType, _CACHED, typing.NewType)
 _READERS = {  # methods of `ValueUnpickler` that replace naming functions
     "type": "_find_numbered",
     "named": "_find_named",
     "original": "_find_original",
     "fill_original": "_fill_original",
+    "enum": "_find_enum",
+    "fill_enum": "_fill_enum",
 }
 _SPECIAL = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
 
@@ -407,7 +435,7 @@ class Pickler:
             )
             made.fast = fast
             made.dump(value)
-        except (MemoryError, CheckpointError):
+        except (MemoryError, CheckpointError, EngineError):
             raise
         except Exception as error:
             msg = (
@@ -457,9 +485,10 @@ class Pickler:
     def _digest(self, value: Any) -> bytes:
         """Return bytes that change when an object's contents do."""
         buffer = io.BytesIO()
-        ValuePickler(buffer, self.names, self._numbers, self._reducers).dump(
-            value.__reduce_ex__(5)[1:3]
+        writer = ValuePickler(
+            buffer, self.names, self._numbers, self._reducers, checked=False
         )
+        writer.dump(value.__reduce_ex__(5)[1:3])
         return hashlib.blake2b(buffer.getvalue(), digest_size=16).digest()
 
 
@@ -535,7 +564,10 @@ def has_rows(kind: type) -> bool:
 
 
 class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles one value; sends by value what the receiver does not know by name."""
+    """Pickles one value; sends by value what the receiver does not know by name.
+
+    If `checked`, an object that a class's own functions pickle is compared with a copy.
+    """
 
     def __init__(
         self,
@@ -544,8 +576,14 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
         numbers: dict[int, int] | None = None,
         reducers: dict[type, Reduce | None] | None = None,
         token_of: Callable[[Any], Token | None] = lambda _: None,
+        *,
+        checked: bool = True,
     ) -> None:
         super().__init__(file, protocol=5)
+        self._checked = checked
+        self._compared: dict[int, Any] = {}  # by id
+        self._whole: Any = None  # what is pickled
+        self._listed: set[type] = set()  # the types compared together
         self._token_of = token_of
         self._names = names
         self._numbers = {} if numbers is None else numbers
@@ -571,16 +609,58 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
         try:
             reduce = self._reducers[kind]
         except KeyError:
-            numbered = id(kind) in self._numbers
-            reduce = _reduce_object if numbered and _plain(kind) else _reducer_of(kind)
-            self._reducers[kind] = reduce
+            whole = _is_operator(kind) or (id(kind) in self._numbers and _plain(kind))
+            reduce = self._reducers[kind] = (
+                _reduce_object if whole else _reducer_of(kind)
+            )
         if reduce is None:
             return NotImplemented
         if reduce is _reduce_code:
             return self.reduce_code(value)
         if reduce is _reduce_original:
             return self._reduce_original(value)
+        if reduce is _reduce_module:
+            return _reduce_module(value, self._names.used)
+        if reduce is _reduce_by_hooks:
+            self._refuse_loss(value)
+            return NotImplemented
         return reduce(value)
+
+    def dump(self, value: Any) -> Any:
+        self._whole = value
+        return super().dump(value)
+
+    def leave_unchecked(self, values: Iterable[Any]) -> None:
+        """Leave out objects that no copy has to equal, such as connectors."""
+        self._compared.update({id(value): value for value in values})
+
+    def _refuse_loss(self, value: Any) -> None:
+        """Raise if a copy of an object lacks what the program reads of it."""
+        if not self._checked or id(value) in self._compared:
+            return
+        together = self._list_alike(value)
+        reader = ValueUnpickler(io.BytesIO(self._dump_unchecked(together)), self._names)
+        comparison = Comparison(self._names.reads, self._dump_unchecked)
+        loss = comparison.find_loss(together, reader.load())
+        if loss is not None:
+            raise EngineError(str(loss))
+        self._compared.update(comparison.compared)
+
+    def _list_alike(self, value: Any) -> list[Any]:
+        """Return an object with those of its type beside it: many cost less at once."""
+        whole, kind = self._whole, type(value)
+        if kind in self._listed:
+            return [value]
+        self._listed.add(kind)
+        for part in (whole, *whole) if type(whole) is tuple else (whole,):
+            if type(part) is list and kind in map(type, part):
+                return [each for each in part if type(each) is kind] + [value]
+        return [value]
+
+    def _dump_unchecked(self, value: Any) -> bytes:
+        buffer = io.BytesIO()
+        ValuePickler(buffer, self._names, checked=False).dump(value)
+        return buffer.getvalue()
 
     def _reduce_original(self, value: Any) -> Any:
         """Return the reduction of an object that is to come back as itself."""
@@ -604,6 +684,8 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return NotImplemented if _is_importable(value) else _reduce_wrapper(value)
         reduced = super().reducer_override(value)
         by_value = reduced is not NotImplemented
+        if by_value and isinstance(value, enum.EnumMeta):
+            reduced = reduce_enum(value, reduced)
         return _with_slots(reduced) if by_value and _has_slots(value) else reduced
 
 
@@ -653,7 +735,8 @@ class ValueUnpickler(pickle.Unpickler):
                 return self._fill_class
         elif module == "__main__":  # by a stand-in that reduces itself to a name
             return self._names.find(self._names.spell(module, name))
-        return super().find_class(module, name)
+        shipped = self._names.find_shipped(module, name)
+        return super().find_class(module, name) if shipped is None else shipped
 
     def _find_numbered(self, number: int) -> type:
         if number not in self._classes:
@@ -691,6 +774,12 @@ class ValueUnpickler(pickle.Unpickler):
         self._complete.add(id(tracked))
         return tracked  # type: ignore[no-any-return]
 
+    def _find_enum(self, *described: Any) -> type:
+        return self._find_class(make_enum, *described)
+
+    def _fill_enum(self, cls: type, state: Any) -> type:
+        return cls if id(cls) in self._complete else fill_enum(cls, state)
+
     def _fill_class(self, cls: type, state: Any) -> type:
         """Set the attributes of a new class; an existing one keeps its own."""
         if id(cls) not in self._complete:
@@ -698,14 +787,16 @@ class ValueUnpickler(pickle.Unpickler):
         return cls
 
 
-def _reducer_of(kind: type) -> Reduce | None:  # noqa: PLR0911 - one case per kind
+def _reducer_of(kind: type) -> Reduce | None:  # noqa: C901, PLR0911 - one case per kind
     """Return the reducer for instances of a type; None for the default."""
     if issubclass(kind, _CODE):
         return _reduce_code
-    if kind is typing.ForwardRef:
-        return _reduce_annotation
+    if issubclass(kind, ModuleType):
+        return _reduce_module
+    if kind in _REDUCERS:
+        return _REDUCERS[kind]
     if kind in copyreg.dispatch_table or kind in ValuePickler.dispatch_table:
-        return None
+        return _by_hooks(kind)
     if issubclass(kind, enum.Enum):
         plain = kind.__reduce_ex__ is enum.Enum.__reduce_ex__
         return _reduce_member if plain else None
@@ -713,14 +804,23 @@ def _reducer_of(kind: type) -> Reduce | None:  # noqa: PLR0911 - one case per ki
         own = isinstance(kind.__init__, FunctionType) and _keeps_reduce(kind)
         return _reduce_exception if own else None
     if not all(getattr(kind, s, None) is getattr(object, s, None) for s in _SPECIAL):
-        return None
+        return _by_hooks(kind)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return _reduce_tuple
     if _needs_own_new(kind):
         return _reduce_object
     if _is_value_with_own_new(kind):
         return _reduce_value
-    return _reduce_original if is_identified(kind) else None
+    return _by_hooks(kind) or (_reduce_original if is_identified(kind) else None)
+
+
+def _by_hooks(kind: type) -> Reduce | None:
+    return None if find_hook(kind) is None else _reduce_by_hooks
+
+
+def _reduce_by_hooks(value: Any) -> Any:
+    """Mark objects that their class pickles; `ValuePickler` compares them with a copy."""
+    raise AssertionError(value)
 
 
 def _reduce_original(value: Any) -> Any:
@@ -741,22 +841,34 @@ def _reduce_annotation(value: typing.ForwardRef) -> Any:
     return typing.ForwardRef, (value.__forward_arg__,)
 
 
+def _reduce_property(value: functools.cached_property[Any]) -> Any:
+    """Return the reduction of a property that is computed once.
+
+    Until Python 3.12 it holds a lock.
+    """
+    return _property_of, (value.func, value.attrname, value.__doc__)
+
+
+_REDUCERS: Final[Mapping[type, Reduce]] = {
+    typing.ForwardRef: _reduce_annotation,
+    functools.cached_property: _reduce_property,
+    np.ndarray: reduce_array,
+    struct.Struct: lambda value: (struct.Struct, (value.format,)),
+}
+
+
 def _reduce_tuple(item: Any) -> Any:
     return _tuple_of, (type(item), tuple(item)), getattr(item, "__dict__", None) or None
 
 
 def _reduce_object(item: Any) -> Any:
-    return _object_of, (type(item), vars(item))
+    """Reduce an object to all of its attributes, whatever its class says of pickling.
 
-
-# How the value of an instance of a subclass is read, past the methods of the subclass.
-_VALUES: Final[Mapping[type, Callable[[Any], Any]]] = {
-    str: str.__str__,
-    int: int.__int__,
-    float: float.__float__,
-    bytes: lambda value: bytes.__getitem__(value, slice(None)),
-    tuple: lambda value: tuple(tuple.__iter__(value)),
-}
+    They are set once it exists, since they may reach the object itself, as a bound method
+    does. `_fill_original` sets them past methods of the class such as `__getattr__`.
+    """
+    state = object.__getstate__(item)
+    return _object_of, (type(item), {}), state, None, None, _fill_original
 
 
 def _is_value_with_own_new(kind: type) -> bool:
@@ -764,7 +876,7 @@ def _is_value_with_own_new(kind: type) -> bool:
 
     A copy must not be computed again: `__new__` may add to what it is given.
     """
-    base = next((each for each in _VALUES if issubclass(kind, each)), None)
+    base = next((each for each in VALUES if issubclass(kind, each)), None)
     if base is None or not isinstance(kind.__new__, FunctionType):
         return False
     own = getattr(kind, "__getnewargs__", None)
@@ -774,8 +886,8 @@ def _is_value_with_own_new(kind: type) -> bool:
 
 
 def _reduce_value(value: Any) -> Any:
-    base = next(each for each in _VALUES if isinstance(value, each))
-    return _value_of, (type(value), _VALUES[base](value)), vars(value) or None
+    base = next(each for each in VALUES if isinstance(value, each))
+    return _value_of, (type(value), VALUES[base](value)), vars(value) or None
 
 
 def _reduce_member(member: Any) -> Any:
@@ -809,6 +921,19 @@ def _reduce_wrapper(value: Any) -> Any:
         called = tuple(value.registry.items())  # type: ignore[attr-defined]
         return _dispatcher_of, (), called, None, None, _fill_dispatcher
     return _cached_of, (value.__wrapped__, value.cache_parameters())
+
+
+def _reduce_module(module: ModuleType, used: Reads = None) -> Any:
+    """Return the reduction of a module: by value, with the variables that are used."""
+    if internals._should_pickle_by_reference(module):  # noqa: SLF001
+        return NotImplemented
+    variables = {
+        name: value
+        for name, value in vars(module).items()
+        if (used is None or name in used) and name not in _OF_IMPORT
+    }
+    make = internals.dynamic_subimport, (module.__name__, {"__doc__": module.__doc__})
+    return *make, variables, None, None, _fill_module
 
 
 def _has_slots(value: Any) -> bool:
@@ -957,6 +1082,19 @@ def _cached_of(function: Any, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
 
 
+@name_function("cached_property")
+def _property_of(function: Any, name: str | None, doc: str | None) -> Any:
+    made = functools.cached_property(function)
+    made.attrname = name
+    made.__doc__ = doc
+    return made
+
+
+@name_function("fill_module")
+def _fill_module(made: ModuleType, variables: dict[str, Any]) -> None:
+    vars(made).update(variables)
+
+
 @name_function("dispatcher")
 def _dispatcher_of() -> Any:
     return functools.singledispatch(repr)  # until it is filled
@@ -980,6 +1118,11 @@ def _classes_of(graph: Graph) -> Iterable[type]:
         if isinstance(op.kind, Iterate):
             found.update(dict.fromkeys(_classes_of(op.kind.body)))
     return found
+
+
+def _is_operator(kind: type) -> bool:
+    """Tell whether instances are operators, whose state is their attributes."""
+    return issubclass(kind, Operator) and _is_made_of_attributes(kind)
 
 
 def _plain(cls: type) -> bool:

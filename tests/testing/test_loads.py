@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.connectors.offered import burst, constant, periodic, recorded, steps
+from anabranch.testing.offered_load import burst, constant, periodic, recorded, steps
 
 
 def rates(load, seconds):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import anabranch as ab
-from anabranch.epochs.make_parts import PartMaker
+from anabranch.epochs.unit.make_parts import PartMaker
 from anabranch.errors import OperatorError, PlanError
 from anabranch.plan.integrity import check
 from anabranch.plan.json import from_dict, to_dict
