@@ -24,8 +24,13 @@ demo: $(READY) java  ## Explain the finance program, run it on Spark, show the r
 test: $(READY) java  ## Check everything, as CI does
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint tests
 
+# A test that fails runs once more, alone. If it passes then, it is named, to be mended.
 tests: $(READY)
-	$(BIN)/pytest -n 4 --durations=10 --durations-min=2
+	@rm -rf .pytest_cache
+	$(BIN)/pytest -n 4 --durations=10 --durations-min=2 || { \
+	echo "Once more, alone, what failed:" && \
+	$(BIN)/pytest --last-failed --last-failed-no-failures=none --maxfail=3 -rp && \
+	echo "Passed now, and failed before: mend these tests"; }
 
 test-all: $(READY) java lint packages audit  ## Check everything and leave nothing out: long tests, browser, servers
 	$(BIN)/pytest -n 3 --all
@@ -75,7 +80,7 @@ java: $(READY)  ## Check that there is a Java that Spark can run on
 	@$(BIN)/python -m anabranch.engines.spark.session
 
 clean:  ## Remove what was made: the environment, caches, outputs
-	rm -rf $(VENV) out site build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

@@ -20,6 +20,7 @@ from anabranch.engines.spark.access import ClassicAccess
 from anabranch.engines.spark.residence import Residence, why_not_resident
 from anabranch.epochs.layout import lay_out
 from anabranch.epochs.loop import Epochs
+from anabranch.epochs.resident.link import Listener
 from anabranch.errors import OperatorError
 from anabranch.job import compile_sinks
 from tests import needs
@@ -174,12 +175,19 @@ def test_a_job_that_holds_the_slots_keeps_tasks_from_staying(spark, ways, monkey
     assert {"job"} == set(ways)
 
 
-def test_tasks_that_come_too_late_end_without_a_failure(ways, monkeypatch, caplog):
+@pytest.mark.parametrize("port_is", ["free", "another job's"])
+def test_tasks_that_come_too_late_end_without_a_failure(
+    ways, monkeypatch, caplog, port_is
+):
     begin = residence._Stay.begin
+    strangers = []
 
     def begin_late(stay, *given):
         port = stay.hub.port
         stay.hub.close()
+        if port_is == "another job's":
+            strangers.append(Listener("127.0.0.1", b"of another job", met=print))
+            port = strangers[-1].port
         with monkeypatch.context() as patched:
             patched.setattr(type(stay.hub), "port", port)
             begin(stay, *given)
@@ -190,6 +198,8 @@ def test_tasks_that_come_too_late_end_without_a_failure(ways, monkeypatch, caplo
 
     with caplog.at_level(logging.DEBUG):
         ab.run(out, on="spark", degree=2, epoch_items=30)
+    for stranger in strangers:
+        stranger.close()
 
     assert expected() == out.items
     assert {"job"} == set(ways)

@@ -499,8 +499,8 @@ def serve(
     load_own = partial(load_work, attempt=context.taskAttemptId())
     try:
         link, home = connect(address, secret), str(runner.spec.states)
-    except ConnectionRefusedError:  # the driver has not waited: it runs epochs as jobs
-        return
+    except (ConnectionError, TimeoutError):
+        return  # the driver has not waited: its port is free, or another process has it
     process = ResidentProcess(
         runner, link, context.partitionId(), secret, load_own, home=home
     )
