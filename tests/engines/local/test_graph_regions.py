@@ -200,3 +200,25 @@ def test_a_join_by_key_of_what_parts_and_meets(degree):
 
     assert [sink.items for sink in expected] == [sink.items for sink in sinks]
     assert len(sinks[2].items) > 100
+
+
+class Marks(ab.Operator):
+    """Passes items on, and gives "|" at each punctuation."""
+
+    def process(self, n: int) -> list[object]:
+        return [n]
+
+    def punctuation(self) -> list[object]:
+        return ["|"]
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_all_punctuations_that_a_region_makes_for_one_item_arrive(degree):
+    numbers = ab.from_iterable(range(1, 7), int)
+    marked = numbers.punctuate(lambda n: n % 2 == 0).punctuate(lambda n: n % 3 == 0)
+    out = marked.apply(Marks).to_list()
+
+    assert "relaxed" == ab.compile(out, on="local").plan.regions[0].ordering
+    ab.run(out, on="local", degree=degree)
+
+    assert [1, 2, "|", 3, "|", 4, "|", 5, 6, "|", "|"] == out.items

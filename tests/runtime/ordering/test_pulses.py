@@ -144,3 +144,20 @@ def test_any_routing_selectivity_and_arrival_give_the_order(kind, seed):
     got += released(merge)
 
     assert expected == got
+
+
+def test_several_punctuations_of_one_item_all_go_on():
+    """
+    Item 0 of channel 0 makes two punctuations, which have its number, in one batch and
+    then in two. They are no copies: those come from other channels, as at number 1.
+    """
+    merge = RelaxedMerge(2, punctuated=True)
+
+    merge.put(0, Batch(["a", WINDOW, WINDOW, WINDOW], [[0, 0, 0, 1]], mark_at(1)))
+    merge.put(1, Batch([WINDOW, "c"], [[1, 2]], mark_at(2)))
+    assert ["a", WINDOW, WINDOW, WINDOW] == released(merge)[:4]
+
+    merge = RelaxedMerge(2, punctuated=True)
+    assert ["a"] == put(merge, 0, (0, "a"))
+    assert [WINDOW] == put(merge, 0, (0, WINDOW))
+    assert [WINDOW] == put(merge, 0, (0, WINDOW))

@@ -387,7 +387,8 @@ class PulseMerge(QueueMerge):
     def _drop_copies(self) -> None:
         if self._punctuated:
             for queue in self._queues:
-                queue.drop_copies(self.last_seqno)
+                if queue is not self._last_queue:  # it may have made a punctuation
+                    queue.drop_copies(self.last_seqno)
 
     @abstractmethod
     def _ready(self, number: float) -> bool:
@@ -396,13 +397,41 @@ class PulseMerge(QueueMerge):
     def _up_to(self, top: float) -> Run:
         """Take everything up to `top` in numerical order."""
         taken: list[Batch] = []
+        known: set[int] = set()  # the numbers of punctuations taken so far
         for queue in self._queues:
             batches = queue.take(top)
             if batches and numbers_of(batches[-1])[-1] >= self.last_seqno:
                 self.last_seqno = numbers_of(batches[-1])[-1]
                 self._last_queue = queue
-            taken += batches
-        return in_order(taken, repeats=self.repeats, punctuated=self._punctuated)
+            taken += _without_copies(batches, known) if self._punctuated else batches
+        return in_order(taken, repeats=self.repeats)
+
+
+def _without_copies(batches: Sequence[Batch], known: set[int]) -> list[Batch]:
+    """Drop the copies of punctuations that another replica has given; add the others.
+
+    Those of one replica are no copies of each other: an operator may make several for
+    an item, and all have its number.
+    """
+    own: set[int] = set()
+    kept = []
+    for batch in batches:
+        signs = list(map(is_sign, batch.items))
+        if True not in signs:
+            kept.append(batch)
+            continue
+        numbers = list(numbers_of(batch))
+        own.update(itertools.compress(numbers, signs))
+        stays = [
+            not sign or number not in known
+            for sign, number in zip(signs, numbers, strict=True)
+        ]
+        items = list(itertools.compress(batch.items, stays))
+        columns: list[Column] = [list(itertools.compress(numbers, stays))]
+        if items:
+            kept.append(Batch(items, columns, None, batch.origin))
+    known |= own
+    return kept
 
 
 class StrictMerge(PulseMerge):
@@ -451,13 +480,10 @@ class Run(NamedTuple):
         )
 
 
-def in_order(
-    batches: Sequence[Batch], *, repeats: bool, punctuated: bool = False
-) -> Run:
+def in_order(batches: Sequence[Batch], *, repeats: bool) -> Run:
     """Return the items of all batches in order; stable within one number.
 
-    `repeats` if numbers may repeat within a replica; `punctuated` if several replicas
-    may have copies of a punctuation, of which one is kept.
+    `repeats` if numbers may repeat within a replica.
 
     >>> odd, even = Batch(["b", "d"], [range(1, 5, 2)]), Batch(["a", "c"], [[0, 2]])
     >>> in_order([odd, even], repeats=False).items
@@ -471,13 +497,13 @@ def in_order(
     if len(batches) == 1:
         return Run(batches[0].items, numbers_of(batches[0]), origin)
     ranges = all(isinstance(numbers_of(batch), range) for batch in batches)
-    if (repeats and not ranges) or punctuated:
-        return _sort(batches, origin, punctuated=punctuated)
+    if repeats and not ranges:
+        return _sort(batches, origin)
     first = min(numbers_of(batch)[0] for batch in batches)
     last = max(numbers_of(batch)[-1] for batch in batches)
     count = sum(len(batch.items) for batch in batches)
     if last - first >= _SPARSE * count:
-        return _sort(batches, origin, punctuated=False)
+        return _sort(batches, origin)
     places: list[Any] = [_ABSENT] * (last - first + 1)
     for batch in batches:
         place(batch, places, first)
@@ -515,27 +541,11 @@ def place(batch: Batch, places: list[Any], first: int) -> None:
             places[number - first] = item
 
 
-def _sort(batches: Sequence[Batch], origin: Origin, *, punctuated: bool) -> Run:
+def _sort(batches: Sequence[Batch], origin: Origin) -> Run:
     items: list[Any] = []
     numbers: list[int] = []
     for batch in batches:
         items += batch.items
         numbers += numbers_of(batch)
     order = sorted(range(len(numbers)), key=numbers.__getitem__)
-    if punctuated:
-        order = without_copies(order, items, numbers)
     return Run([items[i] for i in order], [numbers[i] for i in order], origin)
-
-
-def without_copies(
-    order: list[int], items: Sequence[Any], places: Sequence[Any]
-) -> list[int]:
-    """Drop the copies of a punctuation: each replica has the same place for it."""
-    kept: list[int] = []
-    for i in order:
-        if is_sign(items[i]) and kept:
-            j = kept[-1]
-            if is_sign(items[j]) and places[i] == places[j]:
-                continue
-        kept.append(i)
-    return kept

@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
+from anabranch.operators.clock import is_sign
 from anabranch.runtime.batch import ALL, NOTHING_YET, NOWHERE, Batch, Mark, Origin
-from anabranch.runtime.ordering.by_number import without_copies
 from anabranch.runtime.ordering.merge import QueueMerge
 from anabranch.runtime.positions import turn_of
 
@@ -136,7 +136,7 @@ class PositionMerge(QueueMerge):
         if len(taken) > 1:
             order = sorted(range(len(items)), key=positions.__getitem__)
             if self._punctuated:
-                order = without_copies(order, items, positions)
+                order = _without_copies(order, items, positions)
             items = [items[i] for i in order]
             positions = [positions[i] for i in order]
             entries = [entries[i] for i in order]
@@ -151,6 +151,20 @@ class PositionMerge(QueueMerge):
             entries if self._several else None,
             ledger=self.ledger,
         )
+
+
+def _without_copies(
+    order: list[int], items: Sequence[Any], places: Sequence[Any]
+) -> list[int]:
+    """Drop the copies of a punctuation: each replica has the same place for it."""
+    kept: list[int] = []
+    for i in order:
+        if is_sign(items[i]) and kept:
+            j = kept[-1]
+            if is_sign(items[j]) and places[i] == places[j]:
+                continue
+        kept.append(i)
+    return kept
 
 
 def in_order_of_positions(batches: Sequence[Batch]) -> Batch:
