@@ -207,6 +207,9 @@ def times(factor: float, work: Work) -> Work:
 Loads: TypeAlias = npt.NDArray[np.float64]  # of buckets
 
 LEAST_ITEMS = 500  # items sent to a unit before its load is examined
+FIRST_LOOK = 2 * LEAST_ITEMS  # items of an epoch that shows which keys are hot
+WIDER = 10  # times as many if too few of them came as far as a unit
+LOOKS = 3  # epochs until the load of a unit that gets hardly anything is left alone
 FADING = 0.5  # weight of earlier loads
 LASTING = 3  # consecutive epochs until a slow replica is no outlier
 FINEST = 1 << 10  # buckets; more would cost more than they gain
@@ -375,10 +378,20 @@ class KeyTables:
         self.buckets = 1
         self.watched: frozenset[int] = frozenset()
 
-    def has_looked(self, channels: Sequence[int]) -> bool:
-        """Tell whether an epoch has been examined, if there is anything to examine."""
-        several = any(channels[unit.number] > 1 for unit in self._units)
-        return self._looks > 0 or not several
+    def find_look(self, channels: Sequence[int]) -> int | None:
+        """Return how many items the next epoch should have to show which keys are hot.
+
+        None if that is known already, or if nothing is divided by key. Until then the
+        buckets of an epoch are divided blindly, so it should be a small one.
+        """
+        several = [unit.number for unit in self._units if channels[unit.number] > 1]
+        if self._looks >= LOOKS or all(self._has_seen(number) for number in several):
+            return None
+        return FIRST_LOOK * int(WIDER**self._looks)
+
+    def _has_seen(self, number: int) -> bool:
+        known = self._known.get(number)
+        return known is not None and known.items >= LEAST_ITEMS
 
     def of(self, channels: Sequence[int], buckets: int) -> dict[int, tuple[int, ...]]:
         """Return the tables of the units whose buckets are not distributed evenly."""

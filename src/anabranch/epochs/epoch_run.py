@@ -424,14 +424,16 @@ class EpochRun(RunningThread):
             divider.cuts = self._cuts
             divider.sparing = self._sparing
             epochs.profiling = self._epoch_log.profiling
-            asked = self._admission.items
+            look, asked = epochs.look_items, self._admission.items
+            if look is not None:
+                asked = min(asked, look)
             taken = self._take(taking, asked, divider.degree)
             if not taken.pieces:
                 return
             waiting.append(
                 NextEpoch(taken, number, asked, divider.degree, time.perf_counter())
             )
-            if self._admission.is_settled:
+            if self._admission.is_settled and look is None:
                 taking.prepare(asked, divider.degree)
                 if taking.is_early and self._overlaps:
                     epochs.begin(taken.pieces)

@@ -281,7 +281,12 @@ class Epochs:
         """
         if self.divider.sparing and not self.divider.row_work:
             return True
-        return not self._key_tables.has_looked(self.divider.division.channels)
+        return self.look_items is not None
+
+    @property
+    def look_items(self) -> int | None:
+        """The items of an epoch that shows which keys are hot; None if that is known."""
+        return self._key_tables.find_look(self.divider.division.channels)
 
     def is_done(self) -> bool:
         """Tell whether the oldest running epoch waits for its commit."""
