@@ -5,6 +5,7 @@
 Two replicas touch 1,000 keys in each epoch, as their tasks do: they open the states, change
 them and save them, on this host and in a checkpoint, which is committed. There is no
 Spark. Measured are processor time, open files, files written and bytes of the checkpoint.
+Sides take turns: each epoch of one is followed by one of the others.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +33,7 @@ from anabranch.epochs.transport.pickle import Pickler
 from anabranch.epochs.unit.states import UnitStates
 from anabranch.job import compile_sinks
 from anabranch.runtime.interpreter import kernel_of
-from bench.harness.timing import Claim, Table, report, sized
+from bench.harness.timing import Table, claim, interleaved, ratio, report, sized
 
 REPLICAS = 2
 KEYS, TOUCHED = 20_000, 1_000
@@ -113,27 +115,49 @@ class Replicas:
         return time.process_time() - began_s
 
 
-def measure(buckets: int, epochs: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="anabranch-buckets-") as name:
-        folder = Path(name)
-        replicas = Replicas(folder, buckets)
-        took = [replicas.run_epoch() for _ in range(SETTLED + epochs)][SETTLED:]
-        files = len(list(Path("/proc/self/fd").iterdir()))
-        states = [p for p in folder.rglob("checkpoint/state/*/*") if p.is_file()]
-        found = {
-            "ms an epoch": round(1000 * statistics.median(took), 2),
-            "low": round(1000 * min(took), 2),
-            "high": round(1000 * max(took), 2),
-            "open files": files,
-            "state files kept": len(states),
-            "KB of state files": sum(p.stat().st_size for p in states) // 1000,
-            "bytes of the record": max(
-                p.stat().st_size for p in folder.rglob("checkpoint/commits/*.json")
-            ),
-        }
+def measure(
+    folder: Path, counts: Sequence[int], epochs: int
+) -> dict[int, dict[str, Any]]:
+    """Return what was found of each number of buckets."""
+    sides, opened = {}, {}
+    for count in counts:
+        before = count_open_files()
+        sides[count] = Replicas(folder / f"{count}", count)
+        for _ in range(SETTLED):
+            sides[count].run_epoch()
+        opened[count] = count_open_files() - before
+    times = interleaved(
+        {f"{count}": one.run_epoch for count, one in sides.items()}, epochs, warm_ups=0
+    )
+    for replicas in sides.values():
         replicas.checkpoint.close()
-        close_buckets()
-    return found
+    close_buckets()
+    return {
+        count: describe(folder / f"{count}", times[f"{count}"], opened[count])
+        for count in counts
+    }
+
+
+def count_open_files() -> int:
+    """Return how many files this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def describe(folder: Path, took_s: Sequence[float], opened: int) -> dict[str, Any]:
+    """Return what epochs took, and what they left in a folder."""
+    states = [p for p in folder.rglob("checkpoint/state/*/*") if p.is_file()]
+    return {
+        "ms an epoch": round(1000 * statistics.median(took_s), 2),
+        "low": round(1000 * min(took_s), 2),
+        "high": round(1000 * max(took_s), 2),
+        "open files": opened,
+        "state files kept": len(states),
+        "KB of state files": sum(p.stat().st_size for p in states) // 1000,
+        "bytes of the record": max(
+            p.stat().st_size for p in folder.rglob("checkpoint/commits/*.json")
+        ),
+        "s": list(took_s),
+    }
 
 
 def main() -> None:
@@ -142,15 +166,17 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=sized(60, 10))
     parser.add_argument("--json", help="write the results to this file")
     given = parser.parse_args()
-    found = {buckets: measure(buckets, given.epochs) for buckets in given.buckets}
+    with tempfile.TemporaryDirectory(prefix="anabranch-buckets-") as name:
+        found = measure(Path(name), given.buckets, given.epochs)
+    took_s = {buckets: one.pop("s") for buckets, one in found.items()}
     few, many = given.buckets[0], given.buckets[-1]
-    over = found[many]["ms an epoch"] / found[few]["ms an epoch"]
     claims = [
-        Claim(
+        claim(
             f"an epoch of {TOUCHED:,} keys with {many:,} buckets over {few}",
-            round(over, 2),
+            ratio(took_s[many], took_s[few]),
             at_most=AT_MOST,
-            remark="processor time of opening and saving states, and of the commit",
+            remark="processor time of opening and saving states, and of the commit; "
+            "the spread is that of pairs of epochs",
         )
     ]
     rows = [(buckets, *one.values()) for buckets, one in found.items()]

@@ -42,7 +42,7 @@ MakeSink = Callable[[], ab.Sink]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=sized(500_000, 20_000))
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="anabranch-delivery-"))
     (folder / "broker").mkdir()

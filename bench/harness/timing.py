@@ -25,6 +25,8 @@ from typing import Any
 
 RECORDS = "ANABRANCH_RESULTS"  # the variable that names the directory of records
 MOST_OFF = 0.15  # of a model, where it can be compared with a measurement
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ("bench/records", "docs/results.md")  # what benchmarks write themselves
 QUICK = "ANABRANCH_QUICK"  # set: fewer and smaller runs, to see that all of it works
 
 
@@ -212,17 +214,24 @@ def record(
     path.write_text(json.dumps(kept, indent=2, default=str), encoding="utf-8")
 
 
-def find_commit() -> str:
-    """Return the commit that is measured, and whether files differ from it."""
-    asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*"]
-    found = subprocess.run(
-        [*asked, "--dirty=, with changes"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return found.stdout.strip() or "unknown"
+def find_commit(root: Path = ROOT) -> str:
+    """Return the commit that is measured, and whether files differ from it.
+
+    Records and their page do not count: each benchmark of a series would find those of
+    the ones before it.
+    """
+
+    def ask(*words: str) -> str:
+        command = ["git", *words]
+        found = subprocess.run(
+            command, cwd=root, capture_output=True, text=True, check=False
+        )
+        return found.stdout.strip()
+
+    commit = ask("describe", "--always", "--abbrev=12", "--exclude=*")
+    others = [f":(exclude){path}" for path in KEPT]
+    changed = ask("status", "--porcelain", "--untracked-files=no", "--", ".", *others)
+    return f"{commit or 'unknown'}{', with changes' if changed else ''}"
 
 
 def name_of(script: Path) -> str:

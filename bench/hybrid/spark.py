@@ -1,6 +1,7 @@
 """Blocks on Spark: the 8x8 cosine transform in two tasks over one, in Python.
 
-The session is up before; times are those of the epochs.
+The session is up before; times are those of the epochs. Target: at least 1.5, since
+each task has half of the squares, and reading and placing them is not shared.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def main() -> None:
             series.append(ran(items, degree)[0])
     session.stop()
     medians = {f"{d} tasks, s": round(statistics.median(times[d]), 2) for d in times}
-    made = claim("blocks in two tasks over one", ratio(times[1], times[2]))
+    made = claim(
+        "blocks in two tasks over one", ratio(times[1], times[2]), at_least=1.5
+    )
     report("hybrid-spark", medians, claims=[made])
 
 

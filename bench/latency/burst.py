@@ -18,10 +18,11 @@ import sys
 import anabranch as ab
 from anabranch.control.latency.admission import EpochCosts
 from anabranch.control.latency.controller import LatencyController
+from bench.harness.timing import Claim
 from bench.latency.bars import Run, Trace, bars, changes_of, show
 from bench.latency.burst_here import LOCAL, SERVICE_S, local, one_core, spark
 from bench.latency.film import PAPERS_MACHINE
-from bench.latency.report import asked, keep, table
+from bench.latency.report import asked, hold, keep, table
 from bench.latency.simulated_queue import SimulatedLatencyEpochs, SimulatedQueue
 
 POLICIES = ("predictive", "reactive")
@@ -113,6 +114,18 @@ def unseen() -> dict:
             heads = [bar.what for bar in held]
         share = [100 * statistics.fmean(column) for column in zip(*met, strict=True)]
         rows.append(["met, %", *share, "-"])
+        hold(
+            [
+                Claim(
+                    f"{title}: loads by chance that meet the bar: {head}",
+                    part,
+                    unit="%",
+                    at_least=100,
+                    remark=f"{len(SEEDS)} loads",
+                )
+                for head, part in zip(heads, share, strict=True)
+            ]
+        )
         table(title, ["seed", *heads, "best fixed"], rows)
         results[title] = rows
     return results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 from bench.harness import timing
@@ -76,3 +77,24 @@ def test_a_record_says_what_was_run_and_what_was_found(monkeypatch, tmp_path, ca
     said = capsys.readouterr().out
     assert "big one: two over one: 1.9 times (1.8 to 2); paper: 2" in said
     assert "2    -" in said
+
+
+def test_a_record_of_the_same_series_does_not_change_what_is_measured(tmp_path):
+    def git(*words):
+        who = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True)
+
+    for name in ("bench/records/a.json", "docs/results.md", "src/a.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("before")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    (tmp_path / "bench/records/a.json").write_text("after")
+    (tmp_path / "docs/results.md").write_text("after")
+
+    assert "," not in timing.find_commit(tmp_path)
+
+    (tmp_path / "src/a.py").write_text("after")
+
+    assert timing.find_commit(tmp_path).endswith(", with changes")
