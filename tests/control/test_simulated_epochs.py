@@ -134,6 +134,7 @@ def test_what_limits_threads_of_one_process():
     limits = {
         "locked": describe_limit(SimulatedProgram(CHAIN, cores=8)),
         "busy": describe_limit(SimulatedProgram(ItemCosts(CHAIN.at), cores=1)),
+        "locked on one core": describe_limit(SimulatedProgram(CHAIN, cores=1)),
         "undivided": describe_limit(SimulatedProgram(ItemCosts(CHAIN.at), cores=8)),
         "single": describe_limit(
             SimulatedProgram(ItemCosts({("read",): 1.0}), cores=2)
@@ -144,6 +145,7 @@ def test_what_limits_threads_of_one_process():
         "locked": "the interpreter's lock: 100% of the work needs it, whatever the "
         "number of threads",
         "busy": "the core",
+        "locked on one core": "the core",
         "undivided": "the thread of o1 to o8: no further division promises a gain",
         "single": "the thread of read: one operator without replicas cannot be divided",
     } == limits

@@ -171,6 +171,8 @@ PART = 0.8  # of an epoch: a shorter level is not all that counts
 def describe_limit(program: SimulatedProgram) -> str:
     """Return the limit of a program on threads of one process, in words.
 
+    With one core the lock is never the limit: code that holds it needs the core too.
+
     >>> from anabranch.control.throughput.model import ItemCosts
     >>> at = {("read",): 0.5, ("read", "a"): 0.5}
     >>> describe_limit(SimulatedProgram(ItemCosts(at, locked_s=1.0), cores=4))
@@ -178,7 +180,7 @@ def describe_limit(program: SimulatedProgram) -> str:
     """
     costs, period_s = program.costs, 1 / program.items_per_s
     threads = program.find_threads()
-    if costs.locked_s >= CLOSE * period_s:
+    if program.cores > 1 and costs.locked_s >= CLOSE * period_s:
         share = costs.locked_s / costs.whole_s
         return (
             f"the interpreter's lock: {share:.0%} of the work needs it, whatever the "
