@@ -96,7 +96,7 @@ class Cluster(Protocol):
         """Run a task that delivers an epoch, beside the runs from `behind` on."""
 
     def leave(self) -> None:
-        """Release the resident tasks."""
+        """Release the resident tasks, and whatever else a job keeps on the cluster."""
 
     def find_homes(self) -> dict[tuple[int, int], int]:
         """Return the resident process of each replica of a unit, by number."""

@@ -1,5 +1,8 @@
 """States on several hosts need a checkpoint, have a home, and nothing stays there."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +21,8 @@ from anabranch.epochs.unit.states import (
 )
 from anabranch.errors import EngineError, OperatorError
 from anabranch.job import compile_sinks
+from bench.spark import cluster, homes
+from tests import needs
 from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
 
@@ -234,3 +239,27 @@ def test_tasks_leave_an_executor_that_is_to_end(seen, ends, monkeypatch):
         stay._look()
 
     assert ends == stay.is_to_end
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.parametrize("resident", [True, False], ids=["resident", "jobs"])
+def test_tasks_run_where_their_states_are(resident, tmp_path, pytestconfig):
+    """
+    On a cluster of three hosts, in a process of its own: this one may have a session.
+    """
+    command = [sys.executable, "-m", "bench.spark.homes", "--hosts", "3"]
+    command += ["--epochs", "12", "--json", str(tmp_path / "found.json")]
+    ran = subprocess.run(
+        command + ([] if resident else ["--jobs"]),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if cluster.NoCluster.__name__ in ran.stderr:
+        needs.leave_out(pytestconfig, needs.CLUSTER, ran.stderr[-200:])
+
+    assert 0 == ran.returncode, ran.stderr[-2000:]
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert homes.AT_LEAST <= found["found where they were opened"]
+    assert [] == found["left on hosts"]

@@ -7,6 +7,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.engines.spark.access import ClassicAccess
+from anabranch.engines.spark.anchors import Anchors
 from anabranch.engines.spark.stage_plan import (
     MOST_BYTES,
     StagePlans,
@@ -74,6 +75,30 @@ def test_a_plan_is_used_again_and_its_tasks_are_told_anew(spark, built):
     assert [(3, 0, 2)] == run(plans, spark, two, [told(9), told(3)])
     assert [(4, 0, 2)] == run(plans, spark, two, [told(9), told(4)])
     assert 2 == len(built)
+
+
+@pytest.mark.spark
+def test_tasks_at_anchors_get_the_same_rows_and_leave_nothing_in_memory(spark, built):
+    """
+    An anchor is a partition in the memory of executors; rows are shuffled once.
+    """
+    plans = StagePlans(answer, ClassicAccess(spark), Anchors("job"))
+    kept = spark.sparkContext._jsc.getPersistentRDDs
+    before = kept().size()
+    three = [StageShape(1, 1), StageShape(2, 1), StageShape(1, 1)]
+
+    assert [(3, 0, 2)] == run(plans, spark, three, [told(1), told(2), told(3)])
+    assert [(4, 0, 2)] == run(plans, spark, three, [told(1), told(2), told(4)])
+    assert 1 == len(built)
+    assert 2 == kept().size() - before
+    ((frame, _),) = plans._made.values()
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert 2 == plan.count("ShuffledHashJoin")
+    assert 2 + 3 == plan.count(
+        "Exchange "
+    )  # of rows, and of each anchor when it was made
+    plans.close()
+    assert before == kept().size()
 
 
 @pytest.mark.spark

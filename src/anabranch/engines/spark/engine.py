@@ -23,6 +23,7 @@ from anabranch.engines.spark.access import (
     access_of,
     find_result_limit,
 )
+from anabranch.engines.spark.anchors import Anchors
 from anabranch.engines.spark.connect import asks_for_connect, open_connect
 from anabranch.engines.spark.dataframes import open_frame
 from anabranch.engines.spark.residence import Residence
@@ -54,6 +55,7 @@ from anabranch.epochs.task import (
     WarmUp,
     pause_collection,
 )
+from anabranch.epochs.unit.states import find_stored
 from anabranch.graph.graph import Graph, Op
 from anabranch.metrics.job_metrics import RunsOn
 from anabranch.operators.sources import FromSpark
@@ -222,7 +224,9 @@ class SparkCluster:
         self._access = access
         self._tasks = tasks
         packed = access.share(shipped)
-        self._plans = StagePlans(run_shipped(spec.job, packed), access)
+        apart = not access.is_on_this_machine and find_stored(spec.layout)
+        anchors = Anchors(spec.job) if apart else None
+        self._plans = StagePlans(run_shipped(spec.job, packed), access, anchors)
         self._residence = Residence(access, spec.layout, spec.job, packed, tasks)
 
     @property
@@ -288,6 +292,7 @@ class SparkCluster:
 
     def leave(self) -> None:
         self._residence.leave()
+        self._plans.close()
 
     def find_homes(self) -> dict[tuple[int, int], int]:
         return self._residence.find_homes()

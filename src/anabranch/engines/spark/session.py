@@ -151,7 +151,10 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    "spark.locality.wait": "0s",
+    # Tasks belong where their states are, not where most of their rows come from; a
+    # slot elsewhere may take one that has waited, and restores its states.
+    "spark.locality.wait": "1s",
+    "spark.shuffle.reduceLocality.enabled": "false",
 }
 
 # Also for an embedded Spark, whose pages nobody asked for.

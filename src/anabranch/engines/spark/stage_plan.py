@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from anabranch.engines.spark.access import SparkAccess
+from anabranch.engines.spark.anchors import Anchors
 from anabranch.epochs.cluster import StageShape
 from anabranch.epochs.task import ROW_ARROW, EpochTask, pause_collection
 from anabranch.errors import EngineError
@@ -44,10 +45,13 @@ Run: TypeAlias = Callable[
 class StagePlans:
     """The plans of a job's epochs; used by the thread that runs them."""
 
-    def __init__(self, run: Run, access: SparkAccess) -> None:
-        """Create plans whose workers call `run`."""
+    def __init__(
+        self, run: Run, access: SparkAccess, anchors: Anchors | None = None
+    ) -> None:
+        """Create plans whose workers call `run`, at their anchors if there are any."""
         self._run = run
         self._access = access
+        self._anchors = anchors
         self._made: dict[Any, tuple[DataFrame, Sequence[Any]]] = {}
 
     def collect(
@@ -72,6 +76,12 @@ class StagePlans:
         # Spark would reuse the shuffled rows of an earlier job with the same plan.
         return (frame.alias("again") if len(shapes) > 1 else frame).toArrow()
 
+    def close(self) -> None:
+        """Forget the plans, and free what they keep in the memory of executors."""
+        self._made.clear()
+        if self._anchors is not None:
+            self._anchors.close()
+
     def _build(
         self,
         spark: SparkSession,
@@ -80,10 +90,16 @@ class StagePlans:
         told: bytes | None = None,
     ) -> DataFrame:
         first, *others = shapes
-        frame = spark.range(0, first.tasks, 1, first.tasks)
+        anchors = self._anchors
+        if anchors is None:
+            frame = spark.range(0, first.tasks, 1, first.tasks)
+        else:
+            frame = anchors.begin(spark, first.tasks)
         for number, shape in enumerate([first, *others]):
             if number:
                 frame = frame.repartitionById(shape.tasks, "dest")
+                if anchors is not None:
+                    frame = anchors.join(spark, frame, shape.tasks)
             for part in range(shape.workers):
                 function = stage_function(self._run, number, part, shared, told)
                 function.__name__ = shape.name
