@@ -45,7 +45,9 @@ def observed(  # noqa: PLR0917 - in the order of a step's attributes
         inputs.append(
             _input(operators[0], service, load.items_per_s, load.degree, load.share)
         )
-        shapes[name] = RegionShape(operators, load.degree, load.keyed, load.per_item)
+        shapes[name] = RegionShape(
+            operators, load.degree, load.keyed, load.per_item, load.shares
+        )
     pipeline = Pipeline(tuple(inputs), shapes, source_per_s=rate)
     return Observed(
         seconds, tuple(arrivals), backlog, came_out, pipeline=pipeline, **more

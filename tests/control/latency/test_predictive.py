@@ -352,3 +352,36 @@ def test_replicas_that_wait_for_the_world_are_not_bounded_by_the_cores():
     (found,) = decide(step(600, latency_s=0.5, on_core=0.1), room=Room(2))
 
     assert {"r0": 8} == found.degrees
+
+
+def hot(degree, counted):
+    """Return a step in which one key has 93% of the items, more than a replica can do."""
+    shares = {n: 0.95 if n < 5 else 0.93 for n in range(2, 65)} if counted else {}
+    load = RegionLoad(degree, 0.008, 260, 0.93, keyed=True, shares={1: 1.0, **shares})
+    if not counted:
+        load = replace(load, shares={})
+    return observed(1.0, (260,) * 4, 300, latencies(0.9), {"r0": load})
+
+
+def test_replicas_that_one_key_leaves_idle_are_given_back_while_items_are_late():
+    """What divides the rest of the keys no better with 12 replicas than with 2."""
+    steps = [hot(12, counted=False), *[hot(12, counted=True)] * PATIENCE]
+
+    *before, found = decide(*steps, goal=Latency(0.2))
+
+    assert not any(one.changes for one in before if one)
+    assert {"r0": 2} == found.degrees
+    assert "the busiest of r0 has 93% of the work" in found.why
+
+
+def test_replicas_are_kept_while_items_are_late_if_nothing_is_known_of_the_keys():
+    steps = [hot(12, counted=False)] * (PATIENCE + 6)
+
+    assert not any(one.changes for one in decide(*steps, goal=Latency(0.2)) if one)
+
+
+def test_no_number_of_replicas_is_promised_for_one_key_that_is_too_hot():
+    (found,) = decide(hot(2, counted=True), goal=Latency(0.2))
+
+    assert "200 ms cannot be kept" == found.what
+    assert "no number of replicas would do: the busiest has 93% of it" in found.why

@@ -130,24 +130,28 @@ Shares = Mapping[int, float]  # degree -> measured share of the busiest replica
 def share_at(load: RegionLoad, degree: int, known: Shares) -> float:
     """Return the busiest replica's share of the work at a degree.
 
-    For a degree that was not tried, counted keys tell. If there are none, the present
-    imbalance is assumed: another number of replicas may divide the keys better. Once
-    several degrees were tried, the imbalance of the largest of them is attributed to
-    one key.
+    For a degree that was not tried, counted keys tell; beyond the largest one that they
+    tell about, its imbalance is attributed to one key. If no keys were counted, the
+    present imbalance is assumed: another number of replicas may divide the keys better.
+    Once several degrees were tried, the imbalance of the largest of them is attributed
+    to one key.
 
     >>> load = RegionLoad(2, 0.01, 100, share=0.75, keyed=True)
     >>> share_at(load, 3, {}), share_at(load, 3, {3: 0.625}), share_at(load, 1, {})
     (0.5, 0.625, 1.0)
     >>> share_at(load, 5, {2: 0.75, 3: 0.7})
     0.64
+    >>> share_at(RegionLoad(2, 0.01, 9, 0.75, shares={2: 0.75}), 4, {})
+    0.625
     """
     if degree in known:
         return known[degree]
     if degree in load.shares:
         return load.shares[degree]
-    if len(known) > 1:
-        largest = max(known)
-        return round(predict_share(known[largest], largest, degree), 6)
+    tried = load.shares or (known if len(known) > 1 else {})
+    if tried:
+        largest = max(tried)
+        return round(predict_share(tried[largest], largest, degree), 6)
     skew = max(1.0, load.share * load.degree) if load.degree > 1 else 1.0
     return min(1.0, skew / degree)
 

@@ -14,7 +14,7 @@ The policy is a pure function: its memory goes in and comes out with each step.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from anabranch.control.goals import Latency
@@ -173,7 +173,8 @@ def predict(
         at_most = needs(again, goal, most, ceilings, stance, known)
         enough = {n: max(enough[n], at_most[n], key=_degree) for n in enough}
     fewer = {n: d for n, d in trim(degrees, enough).items() if d < degrees[n]}
-    return _remove_spare(fewer, seen, goal, memory)
+    undivided = {n for n in fewer if seen.regions[n].shares and not enough[n].met}
+    return _remove_spare(fewer, undivided, seen, goal, memory)
 
 
 def _full_stage(seen: Observed, goal: Latency) -> tuple[str, float] | None:
@@ -337,9 +338,17 @@ def _add(
 
 
 def _remove_spare(
-    fewer: Degrees, seen: Observed, goal: Latency, memory: Memory
+    fewer: Degrees,
+    undivided: Collection[str],
+    seen: Observed,
+    goal: Latency,
+    memory: Memory,
 ) -> tuple[Decision | None, Memory]:
-    """Remove replicas that have not been needed for a while."""
+    """Remove replicas that have not been needed for a while.
+
+    While items are late, only those of `undivided` regions: keys were counted, and so
+    many replicas would not divide them better than fewer do.
+    """
     late_s = seen.sojourns.quantile_s(goal.quantile)
     waiting_s = max(
         (
@@ -348,7 +357,10 @@ def _remove_spare(
         ),
         default=0.0,
     )
-    if not fewer or late_s > goal.bound_s or waiting_s > goal.bound_s / 2:
+    late = late_s > goal.bound_s or waiting_s > goal.bound_s / 2
+    if late:
+        fewer = {name: fewer[name] for name in undivided}
+    if not fewer:
         return None, replace(memory, calm=0, low={})
     falling = memory.calm < memory.patience / 3  # the load may still do so
     low = dict(fewer)
@@ -362,6 +374,11 @@ def _remove_spare(
         f"they have not been needed for {memory.calm} steps: {seen.arrived_per_s:.3g} "
         f"items a second, {goal.quantile:.0%} within {ms(late_s)}"
     )
+    if late:
+        why = "more do not divide the keys better: " + "; ".join(
+            f"the busiest of {name} has {seen.regions[name].share:.0%} of the work"
+            for name in low
+        )
     memory = replace(memory, calm=0, low={}, fewer_at=memory.step)
     return Decision(f"only {describe_degrees(low)}", why, low), memory
 
