@@ -178,3 +178,33 @@ def test_a_program_that_is_read_as_fast_as_it_can_gets_all_replicas():
 
     assert {"all regions": 4} == found.degrees
     assert EpochCosts(0.1, 0.001).epoch_s(found.epoch_items, 4) <= 1.0
+
+
+def test_an_epoch_that_loads_the_program_does_not_tell_what_an_item_costs():
+    """
+    180 items a second of 10 ms each need 3 replicas; at the 100 ms that each of the
+    first five took, no number would do.
+    """
+    cold = Epoch(5, 0.6, 1, work_s=0.5, longest_s=0.5)
+    warm = epochs(EpochCosts(0.03, 0.01), 1, 16, 16)
+    memory, found = EpochMemory(rising=1), []
+    for one in (cold, *warm):
+        seen = Observed(0.6, (180.0,) * 4, 0, latencies(0.5), epochs=(one,))
+        decision, memory = admit(
+            seen, {"all regions": 1}, ONE_S, Room(12), memory, 1000
+        )
+        found.append(decision and decision.degrees)
+
+    assert [None, None, {"all regions": 3}] == found
+
+
+def test_a_first_epoch_that_costs_what_others_do_counts():
+    steady = epochs(EpochCosts(0.03, 0.01), 1, 16, 16)
+    memory = EpochMemory(rising=1)
+    for one in steady:
+        seen = Observed(0.6, (180.0,) * 4, 0, latencies(0.5), epochs=(one,))
+        decision, memory = admit(
+            seen, {"all regions": 1}, ONE_S, Room(12), memory, 1000
+        )
+
+    assert {"all regions": 3} == decision.degrees

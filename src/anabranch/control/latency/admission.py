@@ -29,6 +29,7 @@ from anabranch.control.latency.need import CATCH_UP_S
 from anabranch.metrics.load import Epoch, Observed
 
 FEW = 2  # epochs that say nothing yet
+COLD = 2.0  # times the item cost of later epochs: the first one loaded the program
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,22 @@ def costs_of(epochs: Sequence[Epoch]) -> EpochCosts | None:
     )
 
 
+def leave_out_cold(epochs: tuple[Epoch, ...]) -> tuple[Epoch, ...]:
+    """Return the first epochs of a job, without one that loaded the program.
+
+    A few items, late because the job starts, would look as if each took that long.
+
+    >>> cold, warm = Epoch(5, 1.5, 1, work_s=1.4), Epoch(16, 0.2, 1, work_s=0.16)
+    >>> len(leave_out_cold((cold, warm))), len(leave_out_cold((warm, warm)))
+    (1, 2)
+    """
+    first, *later = epochs
+    items, work_s = sum(one.items for one in later), sum(one.work_s for one in later)
+    if first.work_s * items > COLD * work_s * first.items:
+        return tuple(later)
+    return epochs
+
+
 MARGIN = 0.85  # of the bound, for two epochs
 LONGEST = 0.7  # of the bound, for an overloaded epoch
 FIRST_ITEMS = 1000  # items of an epoch while costs are unknown
@@ -113,6 +130,7 @@ class EpochMemory:
     """
 
     epochs: tuple[Epoch, ...] = ()
+    warm: bool = False  # whether the first epoch was compared with later ones
     warning: WarningState = field(default_factory=WarningState)
     rising: int = 0  # consecutive epochs that ask for more
     calm_s: float = 0.0
@@ -189,10 +207,14 @@ def rate_of(seen: Observed) -> float:
 
 
 def _later(memory: EpochMemory, seen: Observed) -> EpochMemory:
-    epochs = (*memory.epochs, *seen.epochs)[-REMEMBERED:]
+    epochs = (*memory.epochs, *seen.epochs)
+    warm = memory.warm or any(one.items for one in epochs[1:])
+    if warm and not memory.warm:
+        epochs = leave_out_cold(epochs)
     return replace(
         memory,
-        epochs=epochs,
+        epochs=epochs[-REMEMBERED:],
+        warm=warm,
         since_fewer_s=memory.since_fewer_s + seen.seconds,
         since_more_s=memory.since_more_s + seen.seconds,
     )
