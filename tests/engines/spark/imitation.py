@@ -195,6 +195,19 @@ class Cluster:
         return Frame(self, lambda: [[number] for _ in range(partitions)])
 
 
+class ImitatedAnchors:
+    """Nothing is kept in memory: a task runs in any worker."""
+
+    def __init__(self, _: str) -> None:
+        self.close = lambda: None
+
+    def begin(self, spark: Cluster, tasks: int) -> Frame:
+        return spark.range(0, tasks, 1, tasks)
+
+    def join(self, _: Cluster, frame: Frame, __: int) -> Frame:
+        return frame
+
+
 @dataclass(frozen=True)
 class Frame:
     """The rows of a stage: what its tasks get, and what they do with it."""
@@ -444,6 +457,7 @@ def imitated(
     )
     with monkeypatch.context() as patch:
         patch.setattr(engine, "open_session", lambda _: cluster)
+        patch.setattr(engine, "Anchors", ImitatedAnchors)
         why_not = "an imitation" if cluster.chances is None else None
         patch.setattr(residence, "why_not_resident", lambda *_: why_not)
         patch.setattr(residence, "_Stay", ImitatedStay)

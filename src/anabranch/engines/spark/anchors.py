@@ -20,7 +20,7 @@ class Anchors:
 
     def __init__(self, job: str) -> None:
         self._job = job
-        self._made: dict[tuple[SparkSession, int], DataFrame] = {}
+        self._made: dict[tuple[int, int], DataFrame] = {}  # which has its session
 
     def begin(self, spark: SparkSession, tasks: int) -> DataFrame:
         """Return a row for each task of a job's first stage."""
@@ -41,11 +41,12 @@ class Anchors:
 
     def _anchor(self, spark: SparkSession, tasks: int) -> DataFrame:
         """Return an anchor; when it is made, its tasks go to all free slots alike."""
-        if (spark, tasks) not in self._made:
+        key = id(spark), tasks
+        if key not in self._made:
             rows = spark.range(0, tasks, 1, tasks)
             # The name of the job keeps it apart from the anchors of other jobs.
             rows = rows.selectExpr("id", "int(id) as home", f"'{self._job}' as job")
             anchor = rows.repartitionById(tasks, "home").cache()
             anchor.count()
-            self._made[spark, tasks] = anchor
-        return self._made[spark, tasks]
+            self._made[key] = anchor
+        return self._made[key]
