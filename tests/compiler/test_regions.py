@@ -368,6 +368,28 @@ def test_engine_without_parallel_ends_reads_and_writes_with_one_worker():
     assert "a" == regions_of(text, Target(parallel_ends=False))
 
 
+def test_streams_of_sources_that_one_worker_reads_meet_in_a_region():
+    """Where replicas read ranges of a source, no other stream has the same ranges."""
+    text = "one[parallel] -> a; a -> u; b -> u[union] -> c -> sink; two[parallel] -> b"
+
+    assert "a b u c" == regions_of(text, Target(parallel_ends=False))
+    assert "one a | two b | u c" == regions_of(text, Target(batched=True))
+
+
+@pytest.mark.parametrize(
+    ("parallel_ends", "why"),
+    [(True, "are read by range"), (False, "are dealt in turn")],
+)
+def test_what_ends_a_region_behind_a_source_is_true_on_each_engine(parallel_ends, why):
+    text = "src[parallel] -> a -> b[key=k] -> sink"
+    found = find_regions(*program(text), Target(parallel_ends=parallel_ends))
+
+    assert [f"b: needs its items by k, but they {why}", "sink"] == [
+        found.regions[0].ends,
+        found.regions[1].ends[:4],
+    ]
+
+
 REASONS = {
     "src -> a[global] -> sink": ("a", "a counts"),
     "one -> a; two -> a -> sink": ("a", "combines 2 streams"),

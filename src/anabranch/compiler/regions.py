@@ -119,7 +119,7 @@ def why_not_joined(front: Front, op: Op, traits: Traits, target: Target) -> str 
         return None
     if is_whole_block(op, traits) and (why := _why_not_in_groups(front, target)):
         return f"takes several items at a time, and {why}"
-    if traits.state == "keyed" and (why := _why_not_by_key(front, traits)):
+    if traits.state == "keyed" and (why := _why_not_by_key(front, traits, target)):
         return why
     if isinstance(op.kind, SinkKind):
         return None if traits.unordered else _why_not_in_order(front, target)
@@ -172,13 +172,17 @@ def _why_not_in_groups(front: Front, target: Target) -> str | None:
     return None
 
 
-def _why_not_by_key(front: Front, traits: Traits) -> str | None:
+def _why_not_by_key(front: Front, traits: Traits, target: Target) -> str | None:
+    """Return why an operator cannot get its items by key in a region, or None.
+
+    Behind a source, work without a key is dealt evenly, whatever the keys: by ranges if
+    replicas read them, else in turn.
+    """
     if front.period > 1:
         return f"needs its items by {_list_names(traits.key)}, but they come in groups"
     if front.by_range:
-        return (
-            f"needs its items by {_list_names(traits.key)}, but they are read by range"
-        )
+        way = "read by range" if target.parallel_ends else "dealt in turn"
+        return f"needs its items by {_list_names(traits.key)}, but they are {way}"
     return None if join_key(front, traits) else _why_no_key(front, traits)
 
 
@@ -413,7 +417,7 @@ class _Former:
         several = len(drafts) > 1 or bool(drafts and outside)
         why = (
             why_not_joined(front, op, of_op, self.target)
-            or (_why_not_together(drafts, front) if several else None)
+            or (_why_not_together(drafts, front, self.target) if several else None)
             or (self._why_not_divided(front, op) if front.period > 1 else None)
         )
         if why is not None:
@@ -761,10 +765,12 @@ def _common_key(drafts: Sequence[_Growing]) -> tuple[tuple[str, ...], str | None
     return (), f"combines streams that are partitioned by {listed}"
 
 
-def _why_not_together(drafts: Sequence[_Growing], front: Front) -> str | None:
+def _why_not_together(
+    drafts: Sequence[_Growing], front: Front, target: Target
+) -> str | None:
     """Return why a region cannot take in another stream."""
     source = next((draft.source for draft in drafts if draft.source), None)
-    if source is not None:
+    if source is not None and target.parallel_ends:
         return f"adds another stream, but every replica reads a part of {source}"
     if front.period > 1:
         return f"adds another stream, but items come {front.period} at a time"
