@@ -119,7 +119,7 @@ KERNELS = {
     "network monitoring": Kernel(300_000, network_monitoring.sample_file, network),
     "PageRank": Kernel(100_000, pagerank.sample_file, ranks),
     "Twitter NLP": Kernel(60_000, text_features.sample_file, language),
-    "Twitter CEP": Kernel(200_000, text_features.sample_file, patterns),
+    "Twitter CEP": Kernel(600_000, text_features.sample_file, patterns),
     "Finance": Kernel(200_000, _trades_and_quotes, bargains),
 }
 
