@@ -216,6 +216,17 @@ def test_a_program_without_regions_says_which_stage_cannot_keep_up():
     assert "fold runs once, takes 10 ms an item" in found[0].why
 
 
+def test_a_stage_of_several_operators_is_told_in_the_plural():
+    stages = {"fold and write": 0.01}
+    late = observed(1.0, (150,) * 4, 500, latencies(0.4), stages=stages)
+
+    (found,) = decide(late)
+
+    assert found.why.startswith(
+        "fold and write run once, take 10 ms an item and have work for 1.5 threads"
+    )
+
+
 def test_the_operators_of_the_region_that_is_full_are_named():
     load = RegionLoad(2, 0.01, 200, operators=("parse", "score"))
     seen = observed(1.0, (300,) * 4, 500, latencies(0.4), {"r0": load})

@@ -186,7 +186,7 @@ def admit(  # noqa: PLR0917 - as the other policies, and what an epoch admits
         parts.append(f"an epoch admits {admits} items")
     why = (
         f"{rate_of(seen):.3g} items a second, {seen.backlog:.0f} wait; an epoch takes "
-        f"{ms(costs.fixed_s)} and {costs.item_s * 1e6:.3g} us an item"
+        f"{ms(costs.fixed_s)} and {ms(costs.item_s)} an item"
     )
     if back is not None:
         why = f"more did not help: {why}"

@@ -400,9 +400,12 @@ def _why_unmet(
     if stage is not None:
         name, each_s = stage
         work = each_s * seen.arrived_per_s
+        verbs = "run once, take {} an item and have"
+        if " and " not in name:
+            verbs = "runs once, takes {} an item and has"
         return (
-            f"{name} runs once, takes {ms(each_s)} an item and has work for {work:.1f} "
-            f"threads; no number of replicas elsewhere would do"
+            f"{name} {verbs.format(ms(each_s))} work for {work:.1f} threads; no number "
+            "of replicas elsewhere would do"
         )
     full = next(
         (
