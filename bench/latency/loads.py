@@ -361,8 +361,9 @@ def main() -> None:
 
 
 def warm_up() -> None:
-    """Run a short load on Spark: the JVM and the workers start with the first job."""
-    run_here("spark", "waits", "plain", "constant", 4.0, 4)
+    """Run short loads on Spark: the JVM and the workers start with the first jobs."""
+    for setting in (MOST, "predictive"):
+        run_here("spark", "waits", "plain", "constant", 4.0, setting)
 
 
 def make_parser() -> argparse.ArgumentParser:
