@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import isfinite
 from typing import Any
@@ -222,12 +222,28 @@ def bars(
     ]
 
 
+def claim_worst(where: str, runs: Sequence[Sequence[Bar]]) -> list[Claim]:
+    """Return a claim for each bar about the worst of several runs of the same trace."""
+    claims = []
+    for same in zip(*runs, strict=True):
+        is_worst = min if same[0].least is not None else max
+        worst = is_worst(same, key=lambda bar: bar.found)
+        said = f"the worst of {len(same)} runs"
+        claims.append(replace(worst.claim(where), remark=said))
+    return claims
+
+
 def show(title: str, trace: Trace, ours: Run, theirs: Run, fixed: Sequence[Run]):
+    """Print what was found of all settings, and whether the bars were met; claim it."""
+    held = bars(trace, ours, theirs, fixed)
+    hold([bar.claim(title) for bar in held])
+    return print_runs(title, trace, ours, theirs, fixed)
+
+
+def print_runs(title: str, trace: Trace, ours: Run, theirs: Run, fixed: Sequence[Run]):
     """Print what was found of all settings, and whether the bars were met."""
     rows = [run.row(trace) for run in (ours, theirs, *fixed)]
     table(title, HEAD, rows)
-    held = bars(trace, ours, theirs, fixed)
-    hold([bar.claim(title) for bar in held])
-    found = [bar.row() for bar in held]
+    found = [bar.row() for bar in bars(trace, ours, theirs, fixed)]
     table("bars", ["predictive", "found", "bar", ""], found)
     return {"rows": rows, "bars": found, "best": best_fixed(trace, fixed).name}
