@@ -9,7 +9,7 @@ import fractions
 import functools
 import types
 from abc import ABCMeta
-from typing import Any, NamedTuple, get_origin
+from typing import Any, Final, NamedTuple, get_origin
 
 import numpy as np
 
@@ -54,6 +54,7 @@ from anabranch.python.reach import (
     escape,
     find_candidates,
     find_reachable,
+    list_elements,
     look_inside,
     note_unknown,
     note_unknown_code,
@@ -496,6 +497,8 @@ def _read_of_value(
     here: Here,
 ) -> Value:
     held = read_field(run, root, name)
+    if isinstance(root, Fresh) and _keeps_arguments(root.type, name):
+        return _read_arguments(run, root, name)
     cls = class_of(root)
     if cls is not None:
         raw = class_attribute(cls, name)
@@ -523,6 +526,26 @@ def _read_of_value(
     ran.append(run_special(run, root, hooks, here, args))
     method: Value = frozenset([Method(root, name)] if name in _METHODS else [])
     return held | method | join(ran)
+
+
+def _keeps_arguments(kind: Any, name: str) -> bool:
+    """Tell whether objects of a class show their arguments under a name."""
+    if kind is functools.partial:
+        return name in ("func", "args", "keywords")
+    of_library = isinstance(kind, type) and not is_users_class(kind)
+    return of_library and issubclass(kind, BaseException) and name == "args"
+
+
+def _read_arguments(run: AbstractInterpreter, root: Fresh, name: str) -> Value:
+    """Return the arguments that a partial function or an exception was made with."""
+    if name == "func":
+        return run.heap.get(root.site, "0")
+    kind = dict if name == "keywords" else tuple
+    given = Fresh(run.heap.site((root.site, name)), kind)
+    held = run.heap.fields(root.site)
+    inside = join(held[each] for each in held if each != "0")
+    run.heap.put(given.site, ELEMENTS, inside | PLAIN)
+    return frozenset([given])
 
 
 def _read_of_library(
@@ -846,6 +869,9 @@ def assign_element(
             _change_one(run, root, stored, here, ELEMENTS)
 
 
+_TAKES_ELEMENTS: Final = (list, set, collections.deque)
+
+
 def change_in_place(
     run: AbstractInterpreter, value: Value, other: Value, op: str, here: Here
 ) -> Value:
@@ -860,7 +886,9 @@ def change_in_place(
         if classes and all(_is_without(each, name) for each in classes):
             continue  # or run_special has run it
         if not isinstance(root, Plain):
-            stored = look_inside(run, other) | other
+            stored = list_elements(run, other, here)
+            if not isinstance(root, Fresh) or root.type not in _TAKES_ELEMENTS:
+                stored |= look_inside(run, other) | other
             _change_one(run, root, stored, here, ELEMENTS)
             results.add(root)
     return frozenset(results)

@@ -187,10 +187,19 @@ _MAPPINGS = frozenset(
         ),
     )
 )
-_PAIRING = frozenset(map(id, (zip, enumerate, itertools.pairwise, itertools.product)))
+_PAIRING = frozenset(
+    map(
+        id,
+        (
+            *(zip, enumerate, itertools.pairwise, itertools.product),
+            *(itertools.zip_longest, itertools.combinations, itertools.permutations),
+            itertools.combinations_with_replacement,
+        ),
+    )
+)
 _NUMERIC = frozenset(map(id, (sum, abs, round, pow)))
 _GIVES_WHAT_IT_RUNS = _NUMERIC | frozenset(
-    map(id, (reversed, math.floor, math.ceil, math.trunc))
+    map(id, (reversed, divmod, math.floor, math.ceil, math.trunc))
 )
 _NUMERIC_MODULES = ("math", "cmath", "statistics")
 _FRESH_MODULES = frozenset(
@@ -346,6 +355,8 @@ def _make_pairs(
         where = f"[{index}]" if exact else ELEMENTS
         run.heap.put(pair.site, where, column)
     rest = args.rest | list_elements(run, args.rest, here)
+    if obj is itertools.zip_longest:
+        rest |= join(args.keywords.values())
     run.heap.put(pair.site, ELEMENTS, rest)
     return frozenset([pair])
 
@@ -401,12 +412,32 @@ def _copy_deeply(run: AbstractInterpreter, args: Arguments, here: Here) -> Value
             continue
         classes = classes_of(root, run.universe)
         kinds |= {None} if classes is None else classes
+    kept |= _run_own_copying(run, given, here)
     made = frozenset(make_at(run, (here.step, kind), kind) for kind in kinds)
     for each in made:
         run.heap.put(each.site, ELEMENTS, made | kept)
         if each.type in (set, frozenset):
             remember_order(run, given, each.site)
     return made | kept
+
+
+def _run_own_copying(run: AbstractInterpreter, given: Value, here: Here) -> Value:
+    """Return what the methods by which user instances copy themselves give."""
+    memo = make_holding(run, dict, NOTHING, here)
+    hooks = {
+        IMPLICIT["hash"]: Arguments(rest=find_reachable(run, given) | PLAIN),
+        IMPLICIT["pickle"]: Arguments(rest=find_reachable(run, given) | PLAIN),
+        ("__deepcopy__",): Arguments([memo]),
+    }
+    made = NOTHING
+    for root in find_operands(run, given):
+        for names, args in hooks.items():
+            ran = run_special(run, root, names, here, args)
+            made |= ran if names != IMPLICIT["hash"] else NOTHING
+    made = find_reachable(run, made)
+    functions = frozenset(root for root in made if is_callable(root))
+    rebuilt = call_arguments(run, Arguments(rest=made), here, functions)
+    return made | find_reachable(run, rebuilt)
 
 
 def _make_document(run: AbstractInterpreter, hooked: Value, here: Here) -> Value:
@@ -649,7 +680,7 @@ def _call_pure(
         classes = join(args.positional[1:]) | args.rest
         check_class(run, classes, join(args.positional[:1]) | args.rest, here)
     looked_at = made if looks_at_results(obj) else NOTHING
-    ran = run_builtin(run, obj, args.all() | looked_at, here)
+    ran = _run_methods(run, obj, args.all() | looked_at, here)
     if module_of(obj) == "dataclasses" or obj is getattr(copy, "replace", None):
         _take_apart(run, obj, args, here)
     if any(
@@ -662,7 +693,20 @@ def _call_pure(
         _run_methods_for_numpy(run, obj, args, here)
     watch_call(run, obj, args, here)
     result = find_result(run, obj, args, made, here)
-    return result | ran if id(obj) in _GIVES_WHAT_IT_RUNS else result
+    return result | _find_given_back(obj, args, ran)
+
+
+def _run_methods(run: AbstractInterpreter, obj: Any, value: Value, here: Here) -> Value:
+    """Run the methods that a function calls; those of a deep copy make its result."""
+    return NOTHING if obj is copy.deepcopy else run_builtin(run, obj, value, here)
+
+
+def _find_given_back(obj: Any, args: Arguments, ran: Value) -> Value:
+    """Return what a function may give just as it got it; its methods gave `ran`."""
+    if obj is sum and (len(args.positional) > 1 or args.keywords):  # of nothing
+        return ran | join(args.positional[1:]) | join(args.keywords.values())
+    by_methods = id(obj) in _GIVES_WHAT_IT_RUNS or module_of(obj) == "operator"
+    return ran if by_methods else NOTHING
 
 
 # Callbacks of these receive the elements of the other arguments.
@@ -979,7 +1023,8 @@ def _make_getter(
     given = here.arguments
     written = [each.value for each in given if isinstance(each, ir.Const)]
     if obj is operator.itemgetter and args.positional:
-        written = written[:1] or [0]  # any element may be meant
+        first = written[:1] or [0]  # any element may be meant
+        written = first * max(1, len(given))
     elif not written or len(written) != len(given) or args.keywords:
         text = f"{here.text} takes an attribute by a computed name"
         return note_unknown(run, text, here)
@@ -1113,19 +1158,28 @@ def call_getter(
     if isinstance(obj, operator.itemgetter):
         keys = join(read_existing(run, each, "a key", here) for each in names)
         watch_missing(run, target, here)
-        return list_elements(run, target, here, keys)
-    if isinstance(obj, operator.methodcaller):
+        found = [list_elements(run, target, here, keys)]
+    elif isinstance(obj, operator.methodcaller):
         if not isinstance(names[0], str):
             return note_unknown(run, f"calls {here.callee}", here)
         callee = read_attribute(run, target, names[0], here)
-        return run.call(callee, Arguments(rest=PLAIN), here)
-    found = []
-    for path in names:
-        value = target
-        for name in path.split("."):
-            value = read_attribute(run, value, name, here)
-        found.append(value)
-    return join(found)
+        text = "an argument of the method"
+        given = [read_existing(run, each, text, here) for each in names[1:]]
+        return run.call(callee, Arguments(given, rest=PLAIN), here)
+    else:
+        found = [_follow_path(run, target, path, here) for path in names]
+    if len(names) == 1:
+        return found[0]
+    return make_holding(run, tuple, join(found), here)
+
+
+def _follow_path(
+    run: AbstractInterpreter, value: Value, path: str, here: Here
+) -> Value:
+    """Return an attribute of an attribute."""
+    for name in path.split("."):
+        value = read_attribute(run, value, name, here)
+    return value
 
 
 def _stores_plainly(cls: Any) -> bool:

@@ -198,7 +198,7 @@ def call_method(  # noqa: C901, PLR0911, PLR0912 - one return for each kind of m
         change(run, frozenset([owner]), stored, here)
         return self_and_parts | PLAIN
     if name in PLAIN_METHODS:
-        return _plain_result(owner, name)
+        return _elements_by_item(run, owner, name, here) | _plain_result(owner, name)
     if isinstance(owner, Existing) and is_scalar_type(owner.obj):
         return frozenset([Plain(owner.obj)])  # datetime.strptime and the like
     if name == "_replace" and class_of(owner) is not None:
@@ -638,6 +638,14 @@ def _texts(owner: Root) -> Value:
     if isinstance(owner, Plain) and owner.type in (str, bytes):
         return frozenset([Plain(owner.type)])
     return frozenset([Plain(str), Plain(bytes), Plain(type(None))])
+
+
+def _elements_by_item(
+    run: AbstractInterpreter, owner: Root, name: str, here: Here
+) -> Value:
+    """Return what `item` may give: an array may hold objects."""
+    whole: Value = frozenset([owner] if name == "item" else ())
+    return list_elements(run, whole, here) - whole
 
 
 def _plain_result(owner: Root, name: str) -> Value:

@@ -32,7 +32,13 @@ from anabranch.graph.declarations import is_trusted
 from anabranch.python import ir
 from anabranch.python.classes import classes_of, member_of, parts_of_annotation
 from anabranch.python.implicit import BUILTINS, IMPLICIT, RESULTS
-from anabranch.python.known import can_be_shared, facts_of, module_of, why_impure
+from anabranch.python.known import (
+    can_be_shared,
+    facts_about,
+    facts_of,
+    module_of,
+    why_impure,
+)
 from anabranch.python.objects import (
     CALLABLES,
     CONTAINERS,
@@ -269,7 +275,14 @@ def _list_elements_of(  # noqa: PLR0911 - one return for each kind
             return _run_access(run, root, here, key) | {root}
         case Lost():
             return frozenset([root])
+        case Method(owner) if not _is_open(owner):  # no method: what the owner holds
+            return PLAIN | _list_elements_of(run, owner, here, key)
     return PLAIN
+
+
+def _is_open(root: Root) -> bool:
+    facts = facts_about(root)
+    return facts is not None and facts.open
 
 
 def _run_access(run: AbstractInterpreter, root: Root, here: Here, key: Value) -> Value:
@@ -462,8 +475,7 @@ def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) ->
         if module not in _NEVER_ADDS:
             watch_missing(run, find_operands(run, value), here)
         counts = module in _COUNTING_MODULES
-        run_operators(run, value, here, PLAIN if counts else None)
-        return NOTHING
+        return run_operators(run, value, here, PLAIN if counts else None)
     args = Arguments(rest=find_reachable(run, value) | PLAIN)
     roots = find_operands(run, value)
     return join(run_special(run, root, names, here, args) for root in roots)
@@ -471,11 +483,13 @@ def run_builtin(run: AbstractInterpreter, obj: Any, value: Value, here: Here) ->
 
 def run_operators(
     run: AbstractInterpreter, value: Value, here: Here, key: Value | None = None
-) -> None:
-    """Run every special method that a builtin may invoke on a value or its parts.
+) -> Value:
+    """Run every special method that a builtin may invoke on a value or its parts;
+    return what they give.
 
     Lookups are given `key`, or else anything reachable.
     """
+    made = [NOTHING]
     args = Arguments(rest=find_reachable(run, value) | PLAIN)
     by_key = args if key is None else Arguments([key])
     for root in find_operands(run, value):
@@ -484,6 +498,8 @@ def run_operators(
             given = by_key if function.__name__ in _LOOKED_UP_BY else args
             ran = run.call(frozenset([BoundMethod(root, function)]), given, here)
             _run_on_result(run, ran, function, here)
+            made.append(ran)
+    return join(made)
 
 
 def find_candidates(
