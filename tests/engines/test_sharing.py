@@ -430,7 +430,55 @@ def by_a_split():
     return first.to_list(), second.map(triple).to_list()
 
 
+def work_list():
+    todo = [1]
+
+    def follow(n):
+        todo.extend(m for m in (2 * n, 2 * n + 1) if m < COUNT)
+        return n
+
+    return (ab.from_iterable(todo, int).map(follow).to_list(),)
+
+
+def list_that_a_sink_extends():
+    todo, seen = [0], ab.from_iterable([0], int).to_list()
+
+    def follow(n):
+        if n + 1 < COUNT:
+            todo.append(n + 1)
+
+    stream = ab.from_iterable(todo, int)
+    return stream.to_list(), stream.for_each(follow), seen
+
+
+def view_that_grows():
+    table = {0: 0}
+
+    def follow(n):
+        if n + 1 < COUNT:
+            table[0] = table[0] + 1
+        return table[0]
+
+    return (ab.from_iterable(table.values(), int).map(follow).to_list(),)
+
+
+def array_ahead():
+    rows = np.zeros(COUNT, int)
+
+    def follow(n):
+        rows[min(int(n) + 1, COUNT - 1)] = int(n) + 1
+        return int(n)
+
+    return (ab.from_iterable(rows).map(follow).to_list(),)
+
+
 CASES = {
+    "a list that grows": Case(work_list, lambda: [[*range(1, COUNT)]]),
+    "a list that a sink extends": Case(
+        list_that_a_sink_extends, lambda: [NUMBERS, None, [0]]
+    ),
+    "a view of a dictionary as source": Case(view_that_grows, lambda: [[1]]),
+    "an array whose rows ahead change": Case(array_ahead, lambda: [NUMBERS]),
     "a sink behind": Case(sink_behind, lambda: [lagged(0), None]),
     "a sink before": Case(sink_before, lambda: [[2 * n for n in NUMBERS], None]),
     "a generator": Case(generator, lambda: [[3 * n for n in NUMBERS]]),
@@ -525,6 +573,7 @@ def test_changes_are_seen_item_by_item(case, engine):
 
 
 ON_SPARK = (
+    "a list that grows",
     "a sink behind",
     "neighbours",
     "a generator",

@@ -357,3 +357,13 @@ def test_a_function_of_dead_letters_that_fails_is_named(on):
 
     with pytest.raises(OutputError, match=text):
         ab.run(out, on=on, on_error=ab.dead_letter(fail_too))
+
+
+def test_an_item_that_cannot_be_shown_is_told_all_the_same():
+    """
+    Python refuses to write an int of more than 4,300 digits.
+    """
+    stream = ab.from_iterable([1, 10**5000, 3]).map(lambda n: n if n < 5 else n / 0)
+
+    with pytest.raises(OperatorError, match="<int of 16610 bits>: ZeroDivisionError"):
+        ab.run(stream.to_list(), on="sequential")

@@ -239,3 +239,16 @@ def test_numbers_that_differ_are_keys_of_their_own():
 def test_any_number_that_does_not_equal_itself_is_refused(key):
     with pytest.raises(OperatorError, match="must equal itself"):
         key_bytes(key)
+
+
+LONG = 10**5000
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(LONG, -LONG), (LONG, LONG + 1), (Fraction(1, LONG), LONG)],
+    ids=["sign", "next", "fraction"],
+)
+def test_numbers_of_thousands_of_digits_are_keys(one, other):
+    assert key_bytes(one) != key_bytes(other)
+    assert key_bytes(one) == key_bytes(one * 1)

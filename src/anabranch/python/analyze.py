@@ -9,7 +9,14 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import gc
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MappingView,
+)
 from dataclasses import replace
 from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -61,6 +68,7 @@ from anabranch.python.forwards import forwards_of
 from anabranch.python.lifted_state import find_lift
 from anabranch.python.objects import (
     CALLABLES,
+    arrays_in,
     is_instance_of_users,
     is_scalar,
     is_scalar_type,
@@ -238,8 +246,24 @@ def learn(graph: Graph, on_error: Callable[..., Any] | None = None) -> Verdicts:
     if on_error is not None:
         code = Code(on_error, (None,))
         found[ON_ERROR] = [findings_of_function(universe, code)]
+    _touch_lists(graph, found)
     _hand_on(graph, found, offered)
     return Verdicts(universe, found)
+
+
+def _touch_lists(graph: Graph, found: Mapping[str, list[Findings]]) -> None:
+    """Note which sources read a collection that some part of the program changes."""
+    changed = spread_changes(f for each in found.values() for f in each)
+    for op in graph.sources if changed else ():
+        if not isinstance(op.kind, FromIterable):
+            continue
+        items = op.kind.items
+        behind = gc.get_referents(items) if isinstance(items, MappingView) else ()
+        read = Findings(connector=True)
+        for each in (items, *behind):
+            if id(each) in changed or arrays_in(each):
+                read.touch("its list", each, Place(op.site.file, op.site.line))
+        found[op.name].append(read)
 
 
 def _hand_on(

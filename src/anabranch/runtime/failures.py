@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import reprlib
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable
@@ -37,14 +36,12 @@ from anabranch.operators.custom import Apply
 from anabranch.operators.iterate import GatheredItems
 from anabranch.operators.stateless import WINDOW, FlatMap, describe_function
 from anabranch.runtime.memory_reserve import ADVICE, release_for
+from anabranch.runtime.reprs import shorten, show
 
 _LOGGER = logger_of("runtime")
 END = "the end of the stream"
 RECENT_FAILURES = 20  # that are kept as samples
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
-_short = reprlib.Repr()
-_short.maxstring = _short.maxother = 200
-_short.maxtuple = _short.maxlist = 20
 
 
 @dataclass(frozen=True)
@@ -74,8 +71,8 @@ class Failure:
         line = self.raised_at or user_line(self.error)
         at = "" if line is None else f" (raised at {line})"
         place = f"at {END}" if self.where == END else f"on {self.where}"
-        place += "" if self.key is None else f" for key {_short.repr(self.key)}"
-        item = f"{_short.repr(self.item)}: " if self.has_item else ""
+        place += "" if self.key is None else f" for key {shorten(self.key)}"
+        item = f"{shorten(self.item)}: " if self.has_item else ""
         return (
             f"operator {self.operator!r} ({self.site}) failed {place}: "
             f"{item}{name_error(self.error)}{at}"
@@ -125,12 +122,12 @@ class DeadLetter:
         record = {
             "operator": failure.operator,
             "where": failure.where,
-            "item": repr(failure.item) if failure.has_item else None,
+            "item": show(failure.item) if failure.has_item else None,
             "error": name_error(failure.error),
             "site": str(failure.site),
         }
         if failure.key is not None:
-            record["key"] = repr(failure.key)
+            record["key"] = show(failure.key)
         try:
             with Path(self.target).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
@@ -321,7 +318,7 @@ a tuple or another value that does not change, such as tuple(...)")
     if not (own and names and str(error).startswith("unhashable type")):
         return error
     values = [
-        f"{name} = {_short.repr(getattr(item, name))}" if hasattr(item, name) else name
+        f"{name} = {shorten(getattr(item, name))}" if hasattr(item, name) else name
         for name in names
     ]
     told = OperatorError(
@@ -394,7 +391,7 @@ def travelling(failure: Failure, takes: Callable[[Any], bool]) -> Failure:
     """
     item, error = failure.item, failure.error
     if not takes(item):
-        item = _short.repr(item)
+        item = shorten(item)
     if not takes(error):
         error = RuntimeError(name_error(error))
     return replace(failure, item=item, error=error)

@@ -16,7 +16,6 @@ import datetime as dt
 import enum
 import math
 import numbers
-import reprlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -26,8 +25,10 @@ from typing import Any, NamedTuple
 import xxhash
 
 from anabranch.errors import OperatorError
+from anabranch.runtime.reprs import shorten
 
 _INFINITE = (math.inf, -math.inf)
+_LONG = 1 << 1100  # beyond all floats
 
 
 def key_bytes(key: Any) -> bytes:  # noqa: C901, PLR0911 - one case per type
@@ -41,7 +42,8 @@ def key_bytes(key: Any) -> bytes:  # noqa: C901, PLR0911 - one case per type
             raw = key.encode("utf-8", "surrogatepass")
             return b"s%d:%s" % (len(raw), raw)
         case bool() | int():
-            return b"i%d;" % key
+            # Longer ones equal no float; Python refuses to write very many digits.
+            return b"i%d;" % key if -_LONG < key < _LONG else b"x%x;" % key
         case float():
             if key != key:  # noqa: PLR0124 - the test for NaN
                 break_ = "a key must equal itself; got NaN; filter such items out first"
@@ -69,7 +71,7 @@ def key_bytes(key: Any) -> bytes:  # noqa: C901, PLR0911 - one case per type
     raise OperatorError(msg)
 
 
-def _exact_bytes(key: Any) -> bytes:
+def _exact_bytes(key: Any) -> bytes:  # noqa: PLR0911 - as above
     """Return the bytes of a Decimal, a Fraction, a complex or a NumPy number.
 
     >>> _exact_bytes(Fraction(1, 2)) == _exact_bytes(0.5 + 0j) == key_bytes(0.5)
@@ -94,7 +96,10 @@ def _exact_bytes(key: Any) -> bytes:
         near = above / below
     except OverflowError:  # beyond all floats
         near = math.nan
-    return key_bytes(near) if near == key else b"q%d/%d;" % (above, below)
+    if near == key:
+        return key_bytes(near)
+    short = max(abs(above), below) < _LONG
+    return (b"q%d/%d;" if short else b"y%x/%x;") % (above, below)
 
 
 def _is_complex(key: Any) -> bool:
@@ -300,7 +305,7 @@ class HotKey(NamedTuple):
         "the key 'AAPL' has 62% of its items, more than the share of one of 2 replicas, 50%"
         """
         why = (
-            f"the key {reprlib.repr(self.key)} has {self.share:.0%} of its items, more than "
+            f"the key {shorten(self.key)} has {self.share:.0%} of its items, more than "
             f"the share of one of {replicas} replicas, {1 / replicas:.0%}"
         )
         return (

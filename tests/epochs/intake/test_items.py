@@ -1,5 +1,7 @@
 """Items of the driver are broadcast in sections, and taken by their numbers."""
 
+from collections import deque
+
 import pytest
 
 import anabranch as ab
@@ -8,6 +10,7 @@ from anabranch.epochs.intake.items import ListedIntake, read_listed
 from anabranch.epochs.transport.pickle import Pickler
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
+from tests.engines.spark.imitation import Cluster, imitated, undisturbed
 
 PICKLER = Pickler(Graph(()))
 
@@ -86,3 +89,16 @@ def test_any_collection_is_read_in_the_drivers_own_order(items):
     ab.run(out, on="spark", degree=2, epoch_items=2)
 
     assert list(items) == out.items
+
+
+@pytest.mark.parametrize("kind", [deque, "".join], ids=["deque", "str"])
+def test_a_source_may_be_any_collection(kind, monkeypatch, tmp_path):
+    """
+    A deque takes no slices.
+    """
+    out = ab.from_iterable(kind("abcdefg" * 10)).map(str.upper).to_list()
+
+    with imitated(monkeypatch, Cluster(undisturbed), tmp_path):
+        ab.run(out, on="spark", degree=2, epoch_items=9)
+
+    assert ["A", "B", "C", "D", "E", "F", "G"] * 10 == out.items

@@ -7,7 +7,6 @@ to others.
 
 from __future__ import annotations
 
-import reprlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -21,6 +20,7 @@ from anabranch.engines.local.network import table_of
 from anabranch.errors import EngineError
 from anabranch.plan.plan import Region
 from anabranch.runtime.keys import add_up, find_hot_key, is_uneven, rebalance
+from anabranch.runtime.reprs import shorten
 from anabranch.runtime.split import BUCKETS, bucket_of, even_table
 
 LOOK_S = 0.25
@@ -81,7 +81,7 @@ class KeyWatch:
         """Return the hot keys found, by region."""
         named = sorted(self._named, key=repr)
         return {
-            region: tuple(reprlib.repr(key) for where, key in named if where == region)
+            region: tuple(shorten(key) for where, key in named if where == region)
             for region in {where for where, _ in named}
         }
 

@@ -28,6 +28,8 @@ from anabranch.operators.sources import (
 )
 from anabranch.runtime.failures import OnError, stop
 
+_SLICED = (list, tuple, range)  # others may take no slice, or count from elsewhere
+
 
 def open_intake(
     op: Op,
@@ -47,7 +49,7 @@ def open_intake(
     Files of an intake go to `scratch` or, if the job has a `checkpoint`, to that.
     """
     match op.kind:
-        case FromIterable(items=Sequence() as items):
+        case FromIterable(items=Sequence() as items) if type(items) in _SLICED:
             return ListedIntake(op.name, items, pickler, backend.share)
         case Generate() if not here and travels((op.kind.factory, op.kind.born)):
             return GeneratedIntake(op.name)
