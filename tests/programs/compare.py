@@ -7,8 +7,8 @@
     python -m tests.programs.compare meaning 5000 --of timed
 
 `--of` says which programs: `graphs`, that part and meet; `timed`, with clocks and what
-follows them, out of order; `fragile`, with clocks and operators that refuse items; `any`,
-of all steps. Each runs on local at degrees 1 to 4, or with `--one` at one of them by turns.
+follows them, out of order; `fragile`, with clocks and operators that refuse items;
+`marked`, full of punctuations; `any`, of all steps. Each runs on local at degrees 1 to 4, or with `--one` at one of them by turns.
 On Spark it runs at one of the degrees 1 to
 3 with epochs of 1, 7 or 100 items; nine programs in a row have all nine pairs. The imitation
 of Spark in this process runs the same, without a JVM. `resumed` is the imitation with a
@@ -61,6 +61,7 @@ PROGRAMS = {
     "graphs": {"graphs": True},
     "timed": {"timed": True},
     "fragile": {"timed": True, "failing": True},
+    "marked": {"marked": True},
     "any": {},
 }
 

@@ -23,7 +23,7 @@ from anabranch.language.drafts import Result, build_graph
 from anabranch.plan.plan import Plan
 from anabranch.runtime.failures import policy
 from anabranch.runtime.thread import Options
-from tests.programs.steps import FRAGILE, GRAPHS, PARTING, STEPS
+from tests.programs.steps import FRAGILE, GRAPHS, MARKED, PARTING, STEPS
 from tests.programs.timed_steps import FRAGILE_TIMED, TIMED
 from tests.programs.writer import Var, Writer
 
@@ -59,13 +59,18 @@ def program(
     failing: bool = False,
     timed: bool = False,
     graphs: bool = False,
+    marked: bool = False,
 ) -> Program:
     """Return the program of a seed; `without` leaves out steps (names in `STEPS`).
 
     With `timed` it has streams with a clock, out of order, and what follows a clock. With
-    `graphs` its streams part and meet more often than not.
+    `graphs` its streams part and meet more often than not. A `marked` one is full of
+    punctuations, and shows where they are in its results.
     """
-    return write(Random(seed), without, failing=failing, timed=timed, graphs=graphs)
+    rng = Random(seed)
+    return write(
+        rng, without, failing=failing, timed=timed, graphs=graphs, marked=marked
+    )
 
 
 def programs(*, without: Collection[str] = ()) -> st.SearchStrategy[Program]:
@@ -81,6 +86,7 @@ def write(
     failing: bool = False,
     timed: bool = False,
     graphs: bool = False,
+    marked: bool = False,
 ) -> Program:
     """Write a program: up to three sources, a dozen steps, and sinks at the ends."""
     w = Writer(rng)
@@ -91,15 +97,17 @@ def write(
         _source(w)
     names = [name for name in steps if name not in without]
     weights = [steps[name][1] for name in names]
-    if graphs:
-        weights = [GRAPHS.get(name, 0) for name in names]
+    if graphs or marked:
+        chosen = GRAPHS if graphs else MARKED
+        weights = [chosen.get(name, 0) for name in names]
     for _ in range(rng.randint(2, 14)):
         (name,) = rng.choices(names, weights)
         steps[name][0](w)
     ends = [var for var in w.leaves() if rng.random() < 0.8]
     ends += [var for var in w.streams if var not in ends and rng.random() < 0.1]
     ends = ends or w.streams[-1:]
-    sinks = ", ".join(f"{var.name}.to_list()" for var in ends)
+    shown = ".apply(Bells)" if marked else ""
+    sinks = ", ".join(f"{var.name}{shown}.to_list()" for var in ends)
     header = HEADER + FRAGILE_HEADER if failing else HEADER
     header += TIMED_HEADER if timed else ""
     text = "\n".join((header, *w.lines, f"sinks = [{sinks}]", ""))

@@ -416,3 +416,13 @@ GRAPHS = {  # weights of the steps of programs that part and meet all the time
     "pairs": 4,
     "rounds": 3,
 }
+MARKED = {  # of programs full of punctuations, and of operators that answer to them
+    "map": 3,
+    "filter": 2,
+    "flat_map": 2,
+    "scan": 2,
+    "apply": 5,
+    "punctuate": 9,
+    "sentences": 3,
+    "split": 3,
+}

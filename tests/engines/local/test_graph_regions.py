@@ -202,6 +202,16 @@ def test_a_join_by_key_of_what_parts_and_meets(degree):
     assert len(sinks[2].items) > 100
 
 
+@pytest.mark.parametrize("seeds", [range(9), LONG], ids=["some", "many"])
+def test_punctuations_are_where_one_thread_has_them(seeds):
+    for seed in seeds:
+        generated = program(seed, marked=True)
+        degree = 2 + seed % 3
+        assert_same(
+            generated, lambda sinks, n=degree: ab.run(*sinks, on="local", degree=n)
+        )
+
+
 class Marks(ab.Operator):
     """Passes items on, and gives "|" at each punctuation."""
 
