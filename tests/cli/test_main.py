@@ -28,6 +28,17 @@ twice = [halved.to_list(name="one"), halved.to_list(name="two")]
 wrong = readings.key_by("sensr").window(count=2).aggregate(n=ab.count()).to_list()
 missing = ab.read_csv("nowhere.csv", Reading).to_list()
 """
+SEVERAL = """
+import anabranch as ab
+
+one = ab.from_iterable([1], int).to_list()
+
+def make_two():
+    return ab.from_iterable([2], int).to_list()
+
+def add(n):
+    return n + 1
+"""
 READINGS = "sensor,value\na,2\nb,4\na,8\n"
 ENDLESS = """
 import itertools, pathlib
@@ -49,6 +60,13 @@ def folder(tmp_path, monkeypatch):
 
 def sequentially(*arguments):
     return main(["run", *arguments, "--on", "sequential"])
+
+
+def test_a_wrong_name_is_told_with_the_sinks_and_functions_of_the_file(folder, capsys):
+    (folder / "several.py").write_text(SEVERAL)
+
+    assert 1 == main(["run", "several.py:zzz", "--on", "local"])
+    assert "there are one, make_two" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_latency_bound_is_a_goal(folder, capsys):

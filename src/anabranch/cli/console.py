@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -292,8 +292,22 @@ def _similar(path: Path) -> str:
     return f"; did you mean {folder / close[0]}?" if close else ""
 
 
+def _may_make_sinks(value: Any, names: Mapping[str, Any]) -> bool:
+    """Tell whether something in a file is a function of its own without arguments."""
+    return (
+        isinstance(value, FunctionType)
+        and value.__module__ == names.get("__name__")
+        and not value.__name__.startswith("_")
+        and not inspect.signature(value).parameters
+    )
+
+
 def _choices(names: Mapping[str, Any]) -> str:
-    sinks = [name for name, value in names.items() if isinstance(value, Result)]
+    sinks = [
+        name
+        for name, value in names.items()
+        if isinstance(value, Result) or _may_make_sinks(value, names)
+    ]
     if sinks:
         return f"name one of them, as in FILE:{sinks[0]}; there are {', '.join(sinks)}"
     return "give the sink, or a function that returns it, a name in the file"

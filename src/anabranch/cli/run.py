@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import logging
+import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -37,6 +38,7 @@ from anabranch.runtime.failures import DeadLetter, OnError, dead_letter
 from anabranch.runtime.thread import GRACE_S
 from anabranch.signals import POLL_S, Signals, wait_for_end
 
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _RECENT = 25  # samples for the rate: five seconds
 
 
@@ -453,13 +455,13 @@ def parse_latency(text: str) -> Latency:
 
 
 def parse_duration(text: str) -> float:
-    """Parse a duration, such as the value of `--item-timeout`.
+    """Parse a duration, such as the value of `--item-timeout`; a number is in seconds.
 
-    >>> parse_duration("30 s")
-    30.0
+    >>> parse_duration("2 min"), parse_duration("30")
+    (120.0, 30.0)
     """
     try:
-        return seconds_of(text)
+        return seconds_of(f"{text} s" if _NUMBER.fullmatch(text) else text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

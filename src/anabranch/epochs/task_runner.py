@@ -60,6 +60,7 @@ from anabranch.epochs.unit.states import UnitStates
 from anabranch.epochs.wire import encode
 from anabranch.errors import AnabranchError, EngineError, advise
 from anabranch.graph.graph import Edge
+from anabranch.graph.site import is_users_file
 from anabranch.metrics.load import ThreadSamples
 from anabranch.metrics.pipeline import Route
 from anabranch.operators.sources import ReadSource
@@ -400,9 +401,29 @@ def _convert_error(error: Exception) -> AnabranchError:
             f"{socket.gethostname()}{place}; {advice}"
         )
     if error.__cause__ is not None:
-        lines = traceback.format_exception(error.__cause__)
-        error.add_note("".join(lines))
+        error.add_note(_format_users(error.__cause__))
     return error
+
+
+def _format_users(error: BaseException) -> str:
+    """Return the traceback of an error in the user's code, without our frames.
+
+    Our own errors, which tell where it was, may be between it and its causes.
+    """
+    found: BaseException | None = error
+    while isinstance(found, AnabranchError) and found.__cause__ is not None:
+        found = found.__cause__
+    told = traceback.TracebackException.from_exception(found or error)
+    each: traceback.TracebackException | None = told
+    while each is not None:
+        frames = [
+            one
+            for one in each.stack
+            if is_users_file(one.filename) and not one.filename.startswith("<anabranch")
+        ]
+        each.stack = traceback.StackSummary.from_list(frames)
+        each = each.__cause__ or each.__context__
+    return "".join(told.format()).rstrip()
 
 
 def run_partition(

@@ -127,7 +127,10 @@ def test_an_error_names_operator_item_and_line_and_shows_the_users_traceback():
     assert "'inverse'" in text
     assert "item 3 of from_iterable: 0: ZeroDivisionError" in text
     assert "test_engine.py" in text
-    assert "java" not in "".join(caught.value.__notes__)
+    (note,) = caught.value.__notes__
+    assert 1 == note.count('File "')  # that of the user's function: none is ours
+    assert "in inverse" in note
+    assert note.endswith("ZeroDivisionError: division by zero")
 
 
 @pytest.mark.parametrize("engine", ["sequential", "spark"])
