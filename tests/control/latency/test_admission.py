@@ -209,3 +209,19 @@ def test_a_first_epoch_that_costs_what_others_do_counts():
 
     assert {"all regions": 3} == decision.degrees
     assert "an epoch takes 30 ms and 10 ms an item" in decision.why
+
+
+@pytest.mark.parametrize(("rate", "degree"), [(150.0, None), (260.0, 3)])
+def test_several_replicas_are_added_at_once_and_one_more_when_it_is_needed_twice(
+    rate, degree
+):
+    """Items of 10 ms, not late yet: 2 replicas are enough for 150 a second.
+
+    For 260, and a margin of 5%, 3 are busy for 91% of the time: an epoch takes 0.33 s.
+    """
+    seen = Observed(1.0, (rate,) * 4, 0, latencies(0.1))
+    known = epochs(EpochCosts(0.03, 0.01), 1, 20, 20)
+
+    found = decide(seen, 1, memory=EpochMemory(epochs=known))
+
+    assert (degree and {"all regions": degree}) == (found and found.degrees)

@@ -254,7 +254,8 @@ def _choose_degree(  # noqa: PLR0917
     if need == now + 1 and memory.since_more_s < AWHILE_S:
         return replace(memory, calm_s=0.0, low=0), now
     if need > now:
-        if late_s < NEAR * goal.bound_s and not memory.rising:
+        hurried = late_s >= NEAR * goal.bound_s or need > now + 1
+        if not hurried and not memory.rising:
             return replace(memory, rising=1, calm_s=0.0, low=0), now
         regretted = memory.since_fewer_s <= REGRET_S
         patience_s = min(MOST_PATIENCE_S, memory.patience_s * (2 if regretted else 1))
