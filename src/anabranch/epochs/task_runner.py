@@ -410,10 +410,10 @@ def _format_users(error: BaseException) -> str:
 
     Our own errors, which tell where it was, may be between it and its causes.
     """
-    found: BaseException | None = error
-    while isinstance(found, AnabranchError) and found.__cause__ is not None:
-        found = found.__cause__
-    told = traceback.TracebackException.from_exception(found or error)
+    cause = error
+    while isinstance(cause, AnabranchError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    told = traceback.TracebackException.from_exception(cause)
     each: traceback.TracebackException | None = told
     while each is not None:
         frames = [
@@ -422,7 +422,11 @@ def _format_users(error: BaseException) -> str:
             if is_users_file(one.filename) and not one.filename.startswith("<anabranch")
         ]
         each.stack = traceback.StackSummary.from_list(frames)
-        each = each.__cause__ or each.__context__
+        before = cause.__cause__ or cause.__context__
+        if before is None or isinstance(before, AnabranchError):  # it was tried again
+            each.__cause__ = each.__context__ = None
+            break
+        cause, each = before, each.__cause__ or each.__context__
     return "".join(told.format()).rstrip()
 
 
