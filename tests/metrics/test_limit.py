@@ -85,7 +85,7 @@ def test_a_sequential_operator_is_named_with_its_reason():
 
     found = find_limit(program, [sample(best=0.9)], [])
 
-    assert found["why"].endswith("best runs on one thread because it keeps a sum")
+    assert found["why"].endswith("best runs on one thread: keeps a sum")
 
 
 def test_all_cores_at_work_are_the_limit():

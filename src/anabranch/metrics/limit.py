@@ -139,7 +139,7 @@ def _describe_element(
     sequential = _find_sequential(program)
     for name in load:
         if replicas == 1 and name in sequential:
-            reasons.append(f"{name} runs on one thread because it {sequential[name]}")
+            reasons.append(f"{name} runs on one thread: {sequential[name]}")
             break
     cores = program.get("cores")
     if replicas > 1 and cores and replicas >= cores and busy > BUSY:
@@ -201,7 +201,7 @@ def _describe_fused(
     >>> program = {"sequential": [{"operator": "best", "why": "assigns a global"}]}
     >>> _describe_fused(program, {"replicas": 1, "skew": 1.0}, "best", 0.9, 0.97)["why"]
     "it takes 90% of its thread's time, and the thread is busy 97% of the time; it runs \
-on one thread because it assigns a global"
+on one thread: assigns a global"
     """
     several = load["replicas"] > 1
     whose = (
@@ -216,7 +216,7 @@ on one thread because it assigns a global"
     reasons += _describe_skew(load, hot)
     why = _find_sequential(program).get(operator)
     if why is not None:
-        reasons.append(f"it runs on one thread because it {why}")
+        reasons.append(f"it runs on one thread: {why}")
     return {"what": f"{operator} is the bottleneck", "why": "; ".join(reasons)}
 
 
