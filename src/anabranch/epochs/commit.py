@@ -40,8 +40,8 @@ from anabranch.epochs.item_files import (
 from anabranch.epochs.outputs import EpochOutputs, stage_of
 from anabranch.epochs.state.buckets import Stamp
 from anabranch.epochs.task import Report, WrittenPart, having, pause_collection
-from anabranch.epochs.transport.losses import find_reads
 from anabranch.epochs.transport.pickle import PickledNames, Pickler
+from anabranch.epochs.transport.program_modules import find_used
 from anabranch.epochs.unit.egress import name_published_part
 from anabranch.errors import CheckpointError
 from anabranch.graph.graph import Graph
@@ -109,7 +109,7 @@ class Committer:
         self._upkeep = Upkeep()
         self._untidy = 0  # logs since the record was last tidied
         numbers = None if checkpoint is None else checkpoint.type_numbers
-        names = PickledNames(own=True, reads=find_reads(graph))
+        names = PickledNames(own=True, reads=find_used(graph))
         self._pickler = Pickler(graph, names, lasting=True, numbers=numbers)
         self.read = {op.name: 0 for op in graph.sources}
         self.positions: dict[str, Any] = {}

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.epochs.transport.losses import find_hook
+from anabranch.epochs.transport.losses import TEXTS, find_hook, find_library_hook
 from anabranch.runtime.verify.fingerprint import attributes_of, is_users
 
 _MOST_PARTS = 1 << 16  # of a value
@@ -64,7 +64,7 @@ class _DigestWalk:
         self._seen: dict[int, Any] = {}  # keeps what has an identity alive
 
     def of(self, value: Any) -> bytes:  # noqa: PLR0911 - one return for each kind
-        kind = type(value)
+        kind: Any = type(value)
         self._left -= 1
         if self._left < 0:
             self.whole = False
@@ -73,7 +73,7 @@ class _DigestWalk:
             return _hash(kind.__qualname__, repr(value))
         if issubclass(kind, enum.Enum):
             return _hash(kind.__qualname__, value.name)
-        if issubclass(kind, np.ndarray | np.generic):
+        if issubclass(kind, np.ndarray | np.generic) and not is_users(kind):
             return _hash(*_show_array(np.asarray(value)))
         if kind is re.Pattern:
             return _hash("re.Pattern", repr(value.pattern), str(value.flags))
@@ -90,9 +90,9 @@ class _DigestWalk:
         for known, inside in _INSIDE.items():
             if kind is known:
                 return map(self.of, inside(value))
-        if kind not in _KNOWN and (not is_users(kind) or find_hook(kind) is not None):
-            self.whole = False
-        parts: Iterable[Any] = ()
+        self.whole &= kind in _KNOWN or (is_users(kind) and _has_no_hook(kind))
+        texts = [read for base, read in TEXTS.items() if issubclass(kind, base)]
+        parts: Iterable[Any] = [read(value) for read in texts]
         for base, inside in _CONTAINERS.items():
             if issubclass(kind, base):
                 parts = inside(value)
@@ -105,6 +105,10 @@ class _DigestWalk:
             ]
             parts = chain(parts, chain.from_iterable(used))
         return map(self.of, parts)
+
+
+def _has_no_hook(kind: type) -> bool:
+    return find_hook(kind) is None and find_library_hook(kind) is None
 
 
 def _hash(*parts: bytes | str) -> bytes:

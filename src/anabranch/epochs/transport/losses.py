@@ -1,7 +1,8 @@
 """What the pickling hooks of a user's class lose, and whether a function may read it.
 
 One thread has no copies, so a copy in another process must have all that is read of the
-original. A class says in its hooks (`__getstate__`, `__reduce__` and others) what travels.
+original. A class says in its hooks (`__getstate__`, `__reduce__` and others) what travels;
+one that it inherits from a library does not know of the attributes that the user has added.
 Each object of such a class is copied when it first leaves, and compared with the copy. An
 attribute that differs may be one that nobody reads, such as a cache; whether somebody
 does is a matter of its name: a name that no code of the program mentions is not read.
@@ -9,12 +10,13 @@ does is a matter of its name: a name that no code of the program mentions is not
 
 from __future__ import annotations
 
+import array
 import contextlib
 import copyreg
 import functools
 import inspect
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from types import (
     BuiltinFunctionType,
@@ -27,17 +29,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from anabranch.epochs.transport.program_modules import (
-    HOOKS,
-    Reads,
-    find_texts,
-    read_all,
-)
-from anabranch.graph.graph import Graph
+from anabranch.epochs.transport.program_modules import HOOKS, Reads
 from anabranch.graph.site import is_users_file, is_users_module
 
 _HOOKS_OF_CONTAINERS: Final = ("__iter__", "items", "append", "extend", "__setitem__")
-_MARKS: Final = (*HOOKS, "copyreg")
+_OWN_HOOKS: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__")
+# Their hooks keep the attributes of an instance, and slots.
+_KEEPING: Final = (
+    *(set, frozenset, bytearray, deque, OrderedDict, array.array, BaseException),
+)
 _MISSING: Final = object()
 _SCALARS: Final = (str, int, float, complex, bytes, bool, type(None))
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))
@@ -46,7 +46,7 @@ _SEQUENCES: Final[Mapping[type, Callable[[Any], Any]]] = {
     tuple: tuple.__iter__,
     deque: deque.__iter__,
 }
-_TEXTS: Final[Mapping[type, Callable[[Any], Any]]] = {
+TEXTS: Final[Mapping[type, Callable[[Any], Any]]] = {
     str: str.__str__,
     int: int.__int__,
     float: float.__repr__,
@@ -54,7 +54,7 @@ _TEXTS: Final[Mapping[type, Callable[[Any], Any]]] = {
     bytes: lambda value: bytes.__getitem__(value, slice(None)),
     bytearray: lambda value: bytearray.__getitem__(value, slice(None)),
 }
-_BUILT_IN: Final = (*_TEXTS, *_SEQUENCES, dict, set, frozenset, object)
+_BUILT_IN: Final = (*TEXTS, *_SEQUENCES, dict, set, frozenset, object)
 
 
 class Loss(NamedTuple):
@@ -64,13 +64,12 @@ class Loss(NamedTuple):
     attribute: str
 
     def __str__(self) -> str:
-        file, line = _place_of_hook(self.kind)
         what = f"{self.kind.__qualname__}.{self.attribute}"
         if not self.attribute:
             what = f"the value of a {self.kind.__qualname__}"
         return (
             f"a copy must have all that the program reads of an object; {what} is not "
-            f"the same in a pickled copy ({file}:{line}), and the program reads it; keep "
+            f"the same in a pickled copy ({_describe_hook(self.kind)}), and the program reads it; keep "
             f"it when pickled, or make it a functools.cached_property if it follows from "
             f"the rest, or run with on='local'"
         )
@@ -92,23 +91,33 @@ def find_hook(kind: type) -> FunctionType | None:
     return None
 
 
-def _place_of_hook(kind: type) -> tuple[str, int]:
+def find_library_hook(kind: type) -> tuple[type, str] | None:
+    """Return the hook that a user's class inherits from others, if it may lose attributes.
+
+    >>> from decimal import Decimal
+    >>> class Price(Decimal): ...
+    >>> class Names(set): ...
+    >>> find_library_hook(Price), find_library_hook(Names)
+    ((<class 'decimal.Decimal'>, '__reduce__'), None)
+    """
+    if not is_users_module(kind.__module__):
+        return None
+    for base in kind.__mro__:
+        if base in _KEEPING:
+            return None
+        for name in _OWN_HOOKS:
+            if base is not object and name in vars(base):
+                return base, name
+    return None
+
+
+def _describe_hook(kind: type) -> str:
     for base in kind.__mro__:
         hook = find_hook(base)
         if hook is not None:
-            return hook.__code__.co_filename, hook.__code__.co_firstlineno
-    return "?", 0
-
-
-def find_reads(graph: Graph) -> Reads:
-    """Return the names of attributes that the code of a program may read.
-
-    None stands for any: no class has a hook, or the code finds names as it runs.
-    """
-    known = find_texts(graph)
-    if known is None or not any(mark in text for text in known for mark in _MARKS):
-        return None
-    return read_all(known)
+            return f"{hook.__code__.co_filename}:{hook.__code__.co_firstlineno}"
+    found = find_library_hook(kind)
+    return "?" if found is None else f"made by {found[0].__qualname__}.{found[1]}"
 
 
 class Comparison:
@@ -178,7 +187,11 @@ class Comparison:
             return [(one.__self__, copy.__self__, loss)]
         plain: Any = kind
         if not _is_taken_apart(plain):
-            return [] if self._is_equal(one, copy) else None
+            if not self._is_equal(one, copy):
+                return None
+            return (
+                self._attributes(one, copy) if is_users_module(kind.__module__) else []
+            )
         inside = _compare_contents(one, copy)
         if inside is None:
             return None
@@ -269,7 +282,7 @@ def _is_taken_apart(kind: Any) -> bool:
 
 def _compare_contents(one: Any, copy: Any) -> list[tuple[Any, Any]] | None:
     """Return the pairs of parts of built-in containers; None if they differ."""
-    for base, read in _TEXTS.items():
+    for base, read in TEXTS.items():
         if isinstance(one, base):
             return [] if read(one) == read(copy) else None
     for base, iterate in _SEQUENCES.items():

@@ -35,6 +35,7 @@ import sys
 import typing
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import starmap
@@ -54,7 +55,12 @@ from cloudpickle import cloudpickle as internals
 
 from anabranch.epochs.transport.array_layout import reduce_array
 from anabranch.epochs.transport.enums import VALUES, fill_enum, make_enum, reduce_enum
-from anabranch.epochs.transport.losses import Comparison, find_hook
+from anabranch.epochs.transport.losses import (
+    Comparison,
+    attributes_of,
+    find_hook,
+    find_library_hook,
+)
 from anabranch.epochs.transport.modules import find_modules_by_value, not_importable
 from anabranch.epochs.transport.program_modules import Reads
 from anabranch.epochs.transport.stable_names import (
@@ -621,10 +627,12 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return self._reduce_original(value)
         if reduce is _reduce_module:
             return _reduce_module(value, self._names.used)
-        if reduce is _reduce_by_hooks:
+        reduced = reduce(value)
+        if reduce is _reduce_by_hooks or (
+            reduce is _reduce_with_attributes and _is_made_again(kind, reduced)
+        ):
             self._refuse_loss(value)
-            return NotImplemented
-        return reduce(value)
+        return reduced
 
     def dump(self, value: Any) -> Any:
         self._whole = value
@@ -815,12 +823,48 @@ def _reducer_of(kind: type) -> Reduce | None:  # noqa: C901, PLR0911 - one case 
 
 
 def _by_hooks(kind: type) -> Reduce | None:
-    return None if find_hook(kind) is None else _reduce_by_hooks
+    if find_hook(kind) is not None:
+        return _reduce_by_hooks
+    found = find_library_hook(kind)
+    if found is None:
+        return None
+    owner, _ = found
+    return _reduce_by_hooks if _has_attributes(owner) else _reduce_with_attributes
 
 
-def _reduce_by_hooks(value: Any) -> Any:
+def _has_attributes(owner: type) -> bool:
+    """Tell whether objects of a library have attributes of their own.
+
+    Its hook leaves out some of them on purpose, such as caches and handles.
+    """
+    return bool(owner.__dictoffset__) and owner is not Counter
+
+
+def _reduce_by_hooks(_: Any) -> Any:
     """Mark objects that their class pickles; `ValuePickler` compares them with a copy."""
-    raise AssertionError(value)
+    return NotImplemented
+
+
+def _reduce_with_attributes(value: Any) -> Any:
+    """Return the reduction that a library has for an object, with its attributes."""
+    kind: Any = type(value)
+    make, arguments, *others = value.__reduce_ex__(5)
+    attributes = attributes_of(value)
+    if not attributes:
+        return make, arguments, *others
+    state, items, pairs, setter = (*others, None, None, None, None)[:4]
+    own = vars(value) if kind.__dictoffset__ else {}
+    slots = {name: one for name, one in attributes.items() if name not in own}
+    more = state, setter, (own, slots)
+    return make, arguments, more, items, pairs, _fill_attributes
+
+
+def _is_made_again(kind: Any, reduced: tuple[Any, ...]) -> bool:
+    """Tell whether a copy is made by the user's code, or is of another class."""
+    make, arguments, *_ = reduced
+    if make is kind:
+        return any(isinstance(f, FunctionType) for f in (kind.__new__, kind.__init__))
+    return not any(each is kind for each in arguments)
 
 
 def _reduce_original(value: Any) -> Any:
@@ -1018,6 +1062,19 @@ def fill_object(made: Any, state: Any) -> None:
         vars(made).update(attributes)
     for name, value in (slots or {}).items():
         object.__setattr__(made, name, value)
+
+
+@name_function("fill_attributes")
+def _fill_attributes(made: Any, given: tuple[Any, Any, tuple[Any, Any]]) -> None:
+    """Let a library restore an object, then set the attributes that it does not know."""
+    state, setter, attributes = given
+    if setter is not None:
+        setter(made, state)
+    elif state is not None and hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+    elif state is not None:
+        fill_object(made, state)
+    fill_object(made, attributes)
 
 
 @name_function("tuple")

@@ -24,7 +24,6 @@ import cloudpickle
 from anabranch.connectors.partitions import has_decoder, has_offsets
 from anabranch.epochs.layout import EpochLayout
 from anabranch.epochs.task import Spec
-from anabranch.epochs.transport.losses import find_reads
 from anabranch.epochs.transport.module_contents import ModulePatches, read_contents
 from anabranch.epochs.transport.modules import find_modules_by_value, not_importable
 from anabranch.epochs.transport.pickle import (
@@ -53,8 +52,9 @@ def pack(spec: Spec) -> tuple[bytes, PickledNames]:
     path = [os.path.abspath(entry) for entry in sys.path]  # noqa: PTH100 - may not exist
     layout = _for_workers(spec.layout)
     graph = layout.graph
-    used = find_used(graph) if by_value else None
-    names = PickledNames(reads=find_reads(graph), used=used)
+    reads = find_used(graph)
+    used = reads if by_value else None
+    names = PickledNames(reads=reads, used=used)
     contents = read_contents(graph, partial(_write, names), spec.wanted)
     filters = spec.settings.warning_filters
     settings = replace(spec.settings, warning_filters=())
