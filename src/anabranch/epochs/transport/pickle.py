@@ -54,6 +54,7 @@ import numpy as np
 from cloudpickle import cloudpickle as internals
 
 from anabranch.epochs.transport.array_layout import reduce_array
+from anabranch.epochs.transport.caches import CACHE, make_cache, reduce_cache
 from anabranch.epochs.transport.enums import VALUES, fill_enum, make_enum, reduce_enum
 from anabranch.epochs.transport.losses import (
     Comparison,
@@ -318,9 +319,8 @@ def _attribute(module: Any, qualified: str) -> Any:
 Reduce: TypeAlias = Callable[[Any], Any]  # from an object to what `__reduce__` returns
 
 _CLOUDPICKLE = internals.__name__
-_CACHED: type = type(functools.lru_cache(len))
 _OF_IMPORT = frozenset(["__builtins__", "__loader__", "__spec__", "__cached__"])
-_CODE = (type, FunctionType, _CACHED, typing.NewType)
+_CODE = (type, FunctionType, CACHE, typing.NewType)
 _READERS = {  # methods of `ValueUnpickler` that replace naming functions
     "type": "_find_numbered",
     "named": "_find_named",
@@ -439,7 +439,7 @@ class Pickler:
             made = writer(
                 buffer, self.names, self._numbers, self._reducers, self._token_of
             )
-            made.fast = fast
+            made.fast, made.fills_caches = fast, True
             made.dump(value)
         except (MemoryError, CheckpointError, EngineError):
             raise
@@ -573,7 +573,10 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles one value; sends by value what the receiver does not know by name.
 
     If `checked`, an object that a class's own functions pickle is compared with a copy.
+    Items and states have caches with all their entries (`fills_caches`).
     """
+
+    fills_caches = False
 
     def __init__(
         self,
@@ -688,8 +691,10 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return find, (name,)
         if (name := self._names.name_of(value)) is not None:
             return _named, (name,)
-        if isinstance(value, _CACHED | typing.NewType) or _is_dispatcher(value):
-            return NotImplemented if _is_importable(value) else _reduce_wrapper(value)
+        if isinstance(value, CACHE | typing.NewType) or _is_dispatcher(value):
+            full = self.fills_caches and isinstance(value, CACHE)
+            reduce = reduce_cache if full else _reduce_wrapper
+            return NotImplemented if _is_importable(value) else reduce(value)
         reduced = super().reducer_override(value)
         by_value = reduced is not NotImplemented
         if by_value and isinstance(value, enum.EnumMeta):
@@ -964,7 +969,7 @@ def _reduce_wrapper(value: Any) -> Any:
     if isinstance(value, FunctionType):  # functions it calls may call it in turn
         called = tuple(value.registry.items())  # type: ignore[attr-defined]
         return _dispatcher_of, (), called, None, None, _fill_dispatcher
-    return _cached_of, (value.__wrapped__, value.cache_parameters())
+    return make_cache, (value.__wrapped__, value.cache_parameters())
 
 
 def _reduce_module(module: ModuleType, used: Reads = None) -> Any:
@@ -1132,11 +1137,6 @@ def _exception_of(kind: type[BaseException], arguments: tuple[Any, ...]) -> Any:
             init(made, *arguments)
             break
     return made
-
-
-@name_function("cached")
-def _cached_of(function: Any, parameters: dict[str, Any]) -> Any:
-    return functools.lru_cache(**parameters)(function)
 
 
 @name_function("cached_property")
