@@ -105,7 +105,8 @@ BUILTINS: Final[Mapping[Any, tuple[str, ...]]] = {
     int: ("__int__", "__index__", "__trunc__"),
     float: ("__float__", "__index__"),
     **dict.fromkeys((isinstance, issubclass, callable), ("__class__", *READ_HOOKS)),
-    **dict.fromkeys((iter, list, tuple), _ALL_STEPS),
+    **dict.fromkeys((list, tuple), _ALL_STEPS),
+    iter: (*_ALL_STEPS, "__eq__"),  # of what ends it
     enumerate: (*_ALL_STEPS, "__index__"),
     **dict.fromkeys((map, filter, any, all, zip), (*_ALL_STEPS, *_TRUTH)),
     **dict.fromkeys((set, frozenset), (*_ALL_STEPS, *_HASH)),

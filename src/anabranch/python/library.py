@@ -74,6 +74,7 @@ from anabranch.python.methods import (
     call_arguments,
     call_back,
     call_opaque,
+    find_absorbed,
     is_callable,
     make_at,
     make_fresh,
@@ -328,6 +329,8 @@ def _find_contents(  # noqa: PLR0911 - one return for each kind of function
         args.keywords.get("dtype", NOTHING)
     ):
         return PLAIN | (given if gives_view(obj) else NOTHING)
+    if is_function_of_pandas(obj):
+        return find_absorbed(find_reachable(run, given | made))
     return given | made | look_inside(run, given | made)
 
 

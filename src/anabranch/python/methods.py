@@ -409,6 +409,8 @@ def _call_known_method(
     watch_iteration(run, args.all(), here, given="known")
     change(run, args.keywords.get("out", NOTHING), NOTHING, here)
     given = args.all() | look_inside(run, args.all())
+    if facts.open and name not in _GIVES_ELEMENTS:
+        given = find_absorbed(given)
     if name in facts.takes:
         change(run, args.all(), NOTHING, here)
     if name in facts.changes or name in facts.takes or "inplace" in args.keywords:
@@ -452,6 +454,13 @@ def _is_copied(run: AbstractInterpreter, root: Root) -> bool:
     classes = classes_of(root, run.universe)
     return classes is not None and all(
         each in _COPIED or is_scalar_type(each) for each in classes
+    )
+
+
+def find_absorbed(given: Value) -> Value:
+    """Return what a table keeps of its arguments: not the lists it is built from."""
+    return frozenset(
+        root for root in given if not (isinstance(root, Fresh) and root.type in _COPIED)
     )
 
 

@@ -275,7 +275,8 @@ def _list_elements_of(  # noqa: PLR0911 - one return for each kind
             return _run_access(run, root, here, key) | {root}
         case Lost():
             return frozenset([root])
-        case Method(owner) if not _is_open(owner):  # no method: what the owner holds
+        case Method(owner) if isinstance(owner, Existing) or not _is_open(owner):
+            # no method: what the owner holds
             return PLAIN | _list_elements_of(run, owner, here, key)
     return PLAIN
 
