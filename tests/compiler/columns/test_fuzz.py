@@ -412,9 +412,15 @@ def test_what_fails_behind_a_segment_comes_before_what_fails_in_it():
 
 
 @pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("seed", [10364, 10401])
+@pytest.mark.parametrize("seed", [10364, 10401, 11741, 12069])
 def test_graphs_that_once_differed_give_the_same(tmp_path, seed):
     assert 1 == fuzz_graphs(tmp_path, [seed])["raised"]
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("seed", [14614, 18716])
+def test_windows_whose_held_items_once_differed_give_the_same(tmp_path, seed):
+    assert fuzz(tmp_path, [seed])["columns"] > 5
 
 
 @pytest.mark.usefixtures("interpreted")
