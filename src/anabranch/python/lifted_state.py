@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from anabranch.graph.code_names import names_of
 from anabranch.graph.graph import Op
@@ -144,6 +147,8 @@ class _HeldState:
                 return f"another function has an {place} of its own"
         if _mutable(within) & _mutable(beside):
             return "something else that the function uses leads to it too"
+        if _share_memory(_reach(values, (), storages=False) or within):
+            return "arrays in it share memory"
         kinds = {type(one) for one in (*within.values(), *beside.values())}
         for kind in kinds:
             if is_users_class(kind) and _runs_code_on_the_way(kind):
@@ -180,9 +185,12 @@ def _has_another(one: FunctionType, place: StatePlace, function: FunctionType) -
 
 
 def _reach(
-    roots: Sequence[Any], left_out: Sequence[StatePlace]
+    roots: Sequence[Any], left_out: Sequence[StatePlace], *, storages: bool = True
 ) -> dict[int, Any] | None:
-    """Return all objects reachable from some roots, by id; None if too many."""
+    """Return all objects reachable from some roots, by id; None if too many.
+
+    With `storages`, what else holds the memory of an array is reached too.
+    """
     seen: dict[int, Any] = {}
     waiting = list(roots)
     while waiting:
@@ -196,7 +204,19 @@ def _reach(
             waiting += _of_function(one, left_out)
         elif not isinstance(one, _OTHERS):
             waiting += gc.get_referents(one)
+            if storages and isinstance(one, np.ndarray):
+                waiting += list_storages(one)
     return seen
+
+
+def _share_memory(found: Mapping[int, Any]) -> bool:
+    """Tell whether arrays share memory, of which each would have its own in a copy."""
+    arrays = [one for one in found.values() if isinstance(one, np.ndarray)]
+    if any(id(held) in found for one in arrays for held in list_storages(one)):
+        return True
+    return any(
+        itertools.starmap(np.may_share_memory, itertools.combinations(arrays, 2))
+    )
 
 
 def _mutable(seen: Mapping[int, Any]) -> set[int]:

@@ -64,6 +64,12 @@ from anabranch.epochs.transport.losses import (
 )
 from anabranch.epochs.transport.modules import find_modules_by_value, not_importable
 from anabranch.epochs.transport.program_modules import Reads
+from anabranch.epochs.transport.shared_memory import (
+    VIEWS,
+    SharedMemory,
+    find_shared_memory,
+    reduce_view,
+)
 from anabranch.epochs.transport.stable_names import (
     MODULE,
     OBJECTS,
@@ -368,8 +374,12 @@ class Pickler:
         return self._dump(value, ValuePickler)
 
     def dumps_state(self, value: Any) -> bytes:
-        """Return a state as bytes; if lasting, readable by later releases."""
-        return self._dump(value, LastingPickler if self._lasting else ValuePickler)
+        """Return a state as bytes; if lasting, readable by later releases.
+
+        Its arrays that share memory are pickled again, now that these are known.
+        """
+        writer = LastingPickler if self._lasting else ValuePickler
+        return self._dump(value, writer, shares=True)
 
     def dumps_entry(self, key: Any, state: Any) -> bytes:
         """Return a key and its state, as `dumps_state` does.
@@ -432,15 +442,22 @@ class Pickler:
         return whole[start : -len(tail)]
 
     def _dump(
-        self, value: Any, writer: type[ValuePickler], *, fast: bool = False
+        self,
+        value: Any,
+        writer: type[ValuePickler],
+        *,
+        fast: bool = False,
+        shares: bool = False,
+        shared: SharedMemory | None = None,
     ) -> bytes:
         buffer = io.BytesIO()
         try:
             made = writer(
                 buffer, self.names, self._numbers, self._reducers, self._token_of
             )
-            made.fast, made.fills_caches = fast, True
+            made.fast, made.fills_caches, made.shared = fast, True, shared
             made.dump(value)
+            found = made.find_shared_memory() if shares else None
         except (MemoryError, CheckpointError, EngineError):
             raise
         except Exception as error:
@@ -450,6 +467,8 @@ class Pickler:
                 f"function that needs them, or run with on='local'"
             )
             raise EngineError(msg) from error
+        if found is not None:
+            return self._dump(value, writer, shared=found)
         return buffer.getvalue()
 
     def takes(self, value: Any) -> bool:
@@ -590,6 +609,8 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
     ) -> None:
         super().__init__(file, protocol=5)
         self._checked = checked
+        self.shared: SharedMemory | None = None
+        self._arrays: list[Any] = []
         self._compared: dict[int, Any] = {}  # by id
         self._whole: Any = None  # what is pickled
         self._listed: set[type] = set()  # the types compared together
@@ -615,6 +636,11 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)
+        if isinstance(value, np.ndarray):
+            self._arrays.append(value)
+            placed = None if self.shared is None else self.shared.reduce(value)
+            if placed is not None:
+                return placed
         try:
             reduce = self._reducers[kind]
         except KeyError:
@@ -640,6 +666,10 @@ class ValuePickler(cloudpickle.Pickler):  # type: ignore[misc]
     def dump(self, value: Any) -> Any:
         self._whole = value
         return super().dump(value)
+
+    def find_shared_memory(self) -> SharedMemory | None:
+        """Return the memory that arrays share which were pickled."""
+        return find_shared_memory(self._arrays, self.memo.copy)
 
     def leave_unchecked(self, values: Iterable[Any]) -> None:
         """Leave out objects that no copy has to equal, such as connectors."""
@@ -902,6 +932,7 @@ _REDUCERS: Final[Mapping[type, Reduce]] = {
     typing.ForwardRef: _reduce_annotation,
     functools.cached_property: _reduce_property,
     np.ndarray: reduce_array,
+    **dict.fromkeys(VIEWS, reduce_view),
     struct.Struct: lambda value: (struct.Struct, (value.format,)),
 }
 
