@@ -23,8 +23,9 @@ from anabranch.graph.site import is_users_file
 from anabranch.operators.lifted import StatePlace
 from anabranch.operators.stateless import Filter, FlatMap, Map
 from anabranch.python.objects import CALLABLES, is_scalar, is_users_class, list_storages
+from anabranch.python.reach import find_origins
 from anabranch.python.sharing import ATTRIBUTE, Sharing
-from anabranch.python.values import Findings
+from anabranch.python.values import Existing, Findings
 
 _OTHERS = (*CALLABLES, ModuleType)  # code is the same in every process
 _ON_THE_WAY = (  # called by pickle, or rebuilt by it as dicts and sets are
@@ -95,6 +96,7 @@ class _HeldState:
         yield from _some(self.why_not_found())
         for found in findings:
             yield from _some(self.why_not_all(found))
+            yield from _some(self.why_not_ordered(found))
         yield from _some(self.why_not_picklable())
         yield from _some(self.why_not_alone())
 
@@ -114,6 +116,15 @@ class _HeldState:
             own = scope in (id(names), ATTRIBUTE)
             if not own and StatePlace("outer variable", name) not in self.places:
                 return f"{name} is assigned elsewhere as well"
+        return None
+
+    def why_not_ordered(self, found: Findings) -> str | None:
+        """Return where the order of a set is read, which a copy loses, or None."""
+        within = _reach([*self._values.values()], ()) if found.ordered else None
+        for asked in found.ordered.values():
+            for root in find_origins(found, asked):
+                if isinstance(root, Existing) and id(root.obj) in (within or ()):
+                    return f"{asked.text} (line {asked.line})"
         return None
 
     def why_not_picklable(self) -> str | None:

@@ -523,7 +523,7 @@ def _find_result(
     fresh = make_fresh(run, here, kind)
     held = _texts(owner) if name in _GIVES_TEXTS else parts
     if name in _SAME_KIND:
-        remember_order(run, frozenset([owner]), fresh.site)
+        remember_order(run, args.all() | {owner}, fresh.site)
     is_table = isinstance(owner, Fresh) and owner.type in TABLES
     values = run.heap.values(owner.site) if is_table else held  # type: ignore[union-attr]
     if kind is _ITEMS or name == "most_common":

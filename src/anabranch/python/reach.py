@@ -75,6 +75,7 @@ from anabranch.python.values import (
     Closure,
     Effect,
     Existing,
+    Findings,
     Frame,
     Fresh,
     Here,
@@ -593,6 +594,42 @@ def watch_iteration(
             "process to process; use sorted(...)"
         )
         run.found.effect("impure", text, here.place)
+    _note_ordered(run, value, here, given)
+
+
+_UNLIKE = (
+    "depends on the order of a set, which a copy in another process loses; "
+    "use sorted(...), or the keys of a dict"
+)
+
+
+def _note_ordered(
+    run: AbstractInterpreter, value: Value, here: Here, given: Sure
+) -> None:
+    """Record that the order of a set is read, which may have been copied by then.
+
+    The order depends on the history of a set, of which a copy knows nothing.
+    """
+    text = f"{here.text} {_UNLIKE}"
+    known: Sure = "surely" if given == "surely" else "known"
+    for root in value:
+        if isinstance(root, InputPart):
+            if _is_set(run, root, given) and _is_unordered(run, root):
+                run.found.effect("identity", text, here.place)
+        elif isinstance(root, Fresh | Existing) and _is_set(run, root, known):
+            run.found.ordered.setdefault(root, Asked(root, text, *here.place))
+
+
+def find_origins(found: Findings, asked: Asked) -> Value:
+    """Return a set with all that it may have been made of, whose order it inherits."""
+    origins, waiting = set[Root](), [asked.root]
+    while waiting:
+        root = waiting.pop()
+        if root not in origins:
+            origins.add(root)
+            if isinstance(root, Fresh):
+                waiting.extend(found.made_of.get(root.site, ()))
+    return frozenset(origins)
 
 
 def _is_set(run: AbstractInterpreter, root: Root, given: Sure) -> bool:
@@ -673,6 +710,8 @@ def watch_method(
         watch_iteration(run, frozenset([owner]), here)
     elif name in _ORDERED_METHODS and not of_set:
         watch_iteration(run, args.all(), here)
+    elif of_set and name.endswith("update") and isinstance(owner, Fresh):
+        remember_order(run, args.all(), owner.site)
     if name in ("format", "format_map"):
         watch_text(run, args.all(), here)
     elif name in _TEXTS:
@@ -747,8 +786,15 @@ def _may_be_set(run: AbstractInterpreter, root: Root) -> bool:
     return False
 
 
+def are_sets(run: AbstractInterpreter, value: Value) -> bool:
+    """Tell whether a value is certainly a set."""
+    return all(_is_set(run, root, "surely") for root in value)
+
+
 def remember_order(run: AbstractInterpreter, value: Value, made: int) -> None:
     """Record that a set made here inherits the order of another one."""
+    sets = frozenset(root for root in value if _is_set(run, root, "known"))
+    run.found.made_of[made] = run.found.made_of.get(made, NOTHING) | sets
     if made not in run.unordered_sites and any(
         map(functools.partial(_is_unordered, run), value)
     ):
@@ -852,12 +898,28 @@ def _note_asked(run: AbstractInterpreter, root: Root, text: str, here: Here) -> 
 
 def watch_kept(run: AbstractInterpreter, state: Value) -> None:
     """Record that a state, which is copied between epochs, holds what is asked for."""
-    held = find_operands(run, state) if run.found.asked else NOTHING
+    found = run.found
+    held = find_operands(run, state) if found.asked or found.ordered else NOTHING
+    in_driver = any(effect.kind == "impure" for effect in found.effects)
+    for asked in () if in_driver else found.ordered.values():
+        if any(
+            map(functools.partial(_is_copied, run), find_origins(found, asked) & held)
+        ):
+            found.loses = Effect("identity", *asked[1:])
+            return
     known = [each for each in held if isinstance(each, Existing | SharedPart)]
     for asked in run.found.asked.values():
         if any(_may_be_one(run, asked.root, each) for each in known):
             run.found.loses = Effect("identity", *asked[1:])
             return
+
+
+def _is_copied(run: AbstractInterpreter, held: Root) -> bool:
+    """Tell whether a set of a state is not the same after it has been sent again.
+
+    One that nobody changes was sent before the first item came.
+    """
+    return not isinstance(held, Existing) or id(held.obj) in run.found.changes
 
 
 def _may_be_one(run: AbstractInterpreter, one: Root, other: Root) -> bool:

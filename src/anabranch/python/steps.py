@@ -47,6 +47,7 @@ from anabranch.python.objects import (
     is_users_method,
 )
 from anabranch.python.reach import (
+    are_sets,
     are_whole_numbers,
     compares_items,
     find_operands,
@@ -236,7 +237,11 @@ def apply_binary(run: AbstractInterpreter, one: ir.Binary, here: Here) -> Value:
     if not one.in_place:
         return _combine(run, left, right, one.op, here)
     plain = all(isinstance(root, Plain) for root in left)
-    if one.op in ("+", "|") and not plain:  # a list or a table absorbs its argument
+    if one.op == "|" and are_sets(run, left):
+        for root in left:
+            if isinstance(root, Fresh):
+                remember_order(run, right, root.site)
+    elif one.op in ("+", "|") and not plain:  # a list or a table absorbs its argument
         watch_iteration(run, right, here)
         if one.op == "+":
             list_elements(run, right, here)

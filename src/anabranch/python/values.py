@@ -259,9 +259,9 @@ class Read(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """An object that outlives the call and is told from others by its identity."""
+    """An object of which code reads what a copy lacks: its identity, or its order."""
 
-    root: Any  # an `Existing` or a `SharedPart`
+    root: Any  # an `Existing`, a `SharedPart`, or a set
     text: str
     file: str
     line: int
@@ -383,7 +383,9 @@ class Findings:
     calls_anyone: Place | None = None  # any function of the program
     writes_settings: Place | None = None  # decimal contexts and the like
     asked: dict[Any, Asked] = field(default_factory=dict)  # by root
-    loses: Effect | None = None  # it asks for identity of what its state holds
+    ordered: dict[Any, Asked] = field(default_factory=dict)  # sets, by root
+    made_of: dict[int, Value] = field(default_factory=dict)  # by site of a set, others
+    loses: Effect | None = None  # its state holds what must not be copied
     heap: Heap = field(default_factory=Heap)
     connector: bool = False  # of a user's source or sink: only sharing counts
 

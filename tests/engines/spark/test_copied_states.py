@@ -11,7 +11,7 @@ import pytest
 import anabranch as ab
 from tests.engines.spark.imitation import undisturbed
 
-NUMBERS = [n * n % 7 for n in range(12)]
+NUMBERS = [n * n % 7 + n // 5 for n in range(40)]
 
 
 class Numbered(ab.Operator):
@@ -53,7 +53,33 @@ class Tail(ab.Operator):
         yield self.ring.tolist()
 
 
-@pytest.mark.parametrize("kept", [Numbered, Ledger, Tail])
+class Slots(ab.Operator):
+    """A set of ints, whose order depends on its history."""
+
+    def setup(self):
+        self.free = set()
+
+    def process(self, n):
+        self.free.add(n * 16)
+        self.free.add(n * 8 % 64)
+        if len(self.free) > 5:
+            yield self.free.pop()
+
+
+class Words(ab.Operator):
+    """A set of strings: it stays in this process, which alone has their hashes."""
+
+    def setup(self):
+        self.open = set()
+
+    def process(self, n):
+        self.open.add(str(n))
+        if len(self.open) > 3:
+            self.open.discard(str(n - 3))
+            yield list(self.open)
+
+
+@pytest.mark.parametrize("kept", [Numbered, Ledger, Tail, Slots, Words])
 def test_an_operator_with_parts_that_belong_together(kept, cluster_of):
     op = kept()
     op.setup()
@@ -112,3 +138,44 @@ def test_arrays_in_outer_variables(make, is_lifted, cluster_of):
 
     assert by_hand == out.items
     assert is_lifted == bool(step.lifted)
+
+
+def history(n):
+    """Return a set of few ints that has had others."""
+    made = set()
+    for k in range(n, n + 6):
+        made |= {k * 8 % 64, k * 16}
+        made.discard(k * 4)
+    return made
+
+
+def test_items_that_are_sets(cluster_of):
+    by_hand = [tuple(history(n)) for n in NUMBERS]
+    given = ab.from_iterable([history(n) for n in NUMBERS]).map(tuple).to_list()
+    made = ab.from_iterable(NUMBERS, int).map(history).map(tuple).to_list()
+    cluster_of(undisturbed)
+
+    ab.run(given, made, on="spark", degree=2, epoch_items=3)
+
+    assert by_hand == given.items
+    assert by_hand == made.items
+
+
+def test_a_set_in_an_outer_variable(cluster_of):
+    def make():
+        seen = set()
+
+        def step(n):
+            seen.add(n * 16 % 144)
+            seen.discard(n * 8)
+            return [each + n for each in seen]
+
+        return step
+
+    by_hand = [*map(make(), NUMBERS)]
+    out = ab.from_iterable(NUMBERS, int).map(make()).to_list()
+    cluster_of(undisturbed)
+
+    ab.run(out, on="spark", degree=2, epoch_items=3)
+
+    assert by_hand == out.items
