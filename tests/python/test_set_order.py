@@ -138,6 +138,16 @@ class OfItsParts(Kept):
         yield tuple({each + 1 for each in self.open})
 
 
+class Constant(ab.Operator):
+    """Never changes; each worker makes its own."""
+
+    def setup(self):
+        self.few = {1, 9, 17}
+
+    def process(self, n: int):
+        yield [n + each for each in self.few]
+
+
 class Words(Kept):
     def process(self, n: int):
         self.open.add(str(n))
@@ -213,7 +223,7 @@ READING = {
 }
 FREE = {
     kind.__name__: lambda kind=kind: numbers().key_by(lambda n: n % 3).apply(kind)
-    for kind in (OrderFree, MadeInTheCall, KeysOfDict)
+    for kind in (OrderFree, MadeInTheCall, KeysOfDict, Constant)
 } | {
     "the state of a scan": lambda: numbers().key_by(lambda n: n % 3).scan(count, set()),
     "items of an operator": lambda: numbers().map(around).map(sorted),

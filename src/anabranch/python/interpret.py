@@ -57,6 +57,7 @@ from anabranch.python.reach import (
     read_existing,
     run_operators,
     run_special,
+    watch_cached,
 )
 from anabranch.python.source import path_to_show
 from anabranch.python.steps import execute, hold
@@ -389,6 +390,7 @@ def _call_cached(
     obj, text = root.obj, root.text
     inner = read_existing(run, obj.__wrapped__, text, here)
     made = run.call(inner, args, here)
+    watch_cached(run, args.all(), here)
     for each in find_operands(run, args.all()):
         why = why_not_alike(each, run.universe)
         if why is not None:

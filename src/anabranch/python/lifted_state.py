@@ -120,8 +120,8 @@ class _HeldState:
 
     def why_not_ordered(self, found: Findings) -> str | None:
         """Return where the order of a set is read, which a copy loses, or None."""
-        within = _reach([*self._values.values()], ()) if found.ordered else None
-        for asked in found.ordered.values():
+        within = _reach([*self._values.values()], ()) if found.tied else None
+        for asked in found.tied.values():
             for root in find_origins(found, asked):
                 if isinstance(root, Existing) and id(root.obj) in (within or ()):
                     return f"{asked.text} (line {asked.line})"

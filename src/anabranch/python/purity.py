@@ -72,6 +72,7 @@ from anabranch.python.reach import (
     read_existing,
     watch_kept,
     watch_keys,
+    watch_tied,
 )
 from anabranch.python.source import (
     path_to_show,
@@ -361,6 +362,7 @@ def findings_of_scan(universe: Universe, kind: Scan, item: Any) -> Findings:
         if later == state:
             outputs = _parts_at(run, given, 1)
             watch_kept(run, state)
+            watch_tied(run, state)
             run.found.gives = departing(run, outputs)
             _note_kept(run, outputs, state)
             return run.found
@@ -450,6 +452,8 @@ def findings_of_operator(universe: Universe, kind: Apply, item: Any) -> Findings
         run.found.keeps_nothing = _keeps_nothing(
             run, instance, items_of(item, universe), here
         )
+    if not run.found.keeps_nothing:
+        watch_tied(run, instance)
     return run.found
 
 

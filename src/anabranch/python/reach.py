@@ -617,7 +617,7 @@ def _note_ordered(
             if _is_set(run, root, given) and _is_unordered(run, root):
                 run.found.effect("identity", text, here.place)
         elif isinstance(root, Fresh | Existing) and _is_set(run, root, known):
-            run.found.ordered.setdefault(root, Asked(root, text, *here.place))
+            run.found.tied.setdefault(root, Asked(root, text, *here.place))
 
 
 def find_origins(found: Findings, asked: Asked) -> Value:
@@ -898,20 +898,39 @@ def _note_asked(run: AbstractInterpreter, root: Root, text: str, here: Here) -> 
 
 def watch_kept(run: AbstractInterpreter, state: Value) -> None:
     """Record that a state, which is copied between epochs, holds what is asked for."""
-    found = run.found
-    held = find_operands(run, state) if found.asked or found.ordered else NOTHING
-    in_driver = any(effect.kind == "impure" for effect in found.effects)
-    for asked in () if in_driver else found.ordered.values():
-        if any(
-            map(functools.partial(_is_copied, run), find_origins(found, asked) & held)
-        ):
-            found.loses = Effect("identity", *asked[1:])
-            return
+    held = find_operands(run, state) if run.found.asked else NOTHING
     known = [each for each in held if isinstance(each, Existing | SharedPart)]
     for asked in run.found.asked.values():
         if any(_may_be_one(run, asked.root, each) for each in known):
             run.found.loses = Effect("identity", *asked[1:])
             return
+
+
+def watch_tied(run: AbstractInterpreter, state: Value) -> None:
+    """Record that a state holds what has an order, or an identity, that a copy lacks.
+
+    Code that depends on its process stays in one, with its state.
+    """
+    found = run.found
+    if any(effect.kind == "impure" for effect in found.effects):
+        return
+    held = find_operands(run, state) if found.tied else NOTHING
+    for asked in found.tied.values():
+        if any(_is_copied(run, each) for each in find_origins(found, asked) & held):
+            found.loses = Effect("identity", *asked[1:])
+            return
+
+
+def watch_cached(run: AbstractInterpreter, given: Value, here: Here) -> None:
+    """Record that a cache that outlives the call knows objects by their identity."""
+    for root in given:
+        if isinstance(root, Fresh) and _is_compared_whole(root.type):
+            text = (
+                f"{here.text} has a cache that knows {root.type.__name__} objects by "
+                f"identity, which a copy in another process loses; keep a dict, or a "
+                f"functools.cache, in the object"
+            )
+            run.found.tied.setdefault(root, Asked(root, text, *here.place))
 
 
 def _is_copied(run: AbstractInterpreter, held: Root) -> bool:

@@ -261,7 +261,7 @@ class Read(NamedTuple):
 class Asked(NamedTuple):
     """An object of which code reads what a copy lacks: its identity, or its order."""
 
-    root: Any  # an `Existing`, a `SharedPart`, or a set
+    root: Any  # an `Existing`, a `SharedPart`, or a `Fresh` that may be kept
     text: str
     file: str
     line: int
@@ -383,7 +383,7 @@ class Findings:
     calls_anyone: Place | None = None  # any function of the program
     writes_settings: Place | None = None  # decimal contexts and the like
     asked: dict[Any, Asked] = field(default_factory=dict)  # by root
-    ordered: dict[Any, Asked] = field(default_factory=dict)  # sets, by root
+    tied: dict[Any, Asked] = field(default_factory=dict)  # not to be copied, by root
     made_of: dict[int, Value] = field(default_factory=dict)  # by site of a set, others
     loses: Effect | None = None  # its state holds what must not be copied
     heap: Heap = field(default_factory=Heap)

@@ -29,6 +29,21 @@ class Numbered(ab.Operator):
         yield self.number_of(n), self.number_of(2), self.number_of.cache_info()
 
 
+class NumberedByClass(ab.Operator):
+    """The cache belongs to the class: it knows the operator by its identity."""
+
+    def setup(self):
+        self.given = 0
+
+    @functools.cache  # noqa: B019 - it keeps operators alive
+    def number_of(self, _: int):
+        self.given += 1
+        return self.given
+
+    def process(self, n: int):
+        yield self.number_of(n)
+
+
 class Ledger(ab.Operator):
     """A view of a dict."""
 
@@ -79,7 +94,9 @@ class Words(ab.Operator):
             yield list(self.open)
 
 
-@pytest.mark.parametrize("kept", [Numbered, Ledger, Tail, Slots, Words])
+@pytest.mark.parametrize(
+    "kept", [Numbered, NumberedByClass, Ledger, Tail, Slots, Words]
+)
 def test_an_operator_with_parts_that_belong_together(kept, cluster_of):
     op = kept()
     op.setup()
