@@ -1,8 +1,10 @@
 """States can be looked at without the program that they are of."""
 
 import enum
+import functools
 import io
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NamedTuple
 
 import anabranch as ab
@@ -77,3 +79,37 @@ def test_a_function_in_a_state_is_not_made_to_be_looked_at():
     found = plain(_Reader(io.BytesIO(pickler.dumps(operator)), [Hooked]).load())
 
     assert {"n": 3, "hook": {}} == found
+
+
+class Price(Decimal):
+    """A value of a library, with an attribute that the library does not know."""
+
+
+class Cached(ab.Operator):
+    def setup(self):
+        self.seen = {}
+        self.view = self.seen.keys()
+        self.double = functools.lru_cache(maxsize=2)(self._double)
+        self.price = Price("1.5")
+        self.price.unit = "EUR"
+
+    def _double(self, n):
+        self.seen[n] = True
+        return 2 * n
+
+    def process(self, item):
+        yield self.double(item)
+
+
+def test_what_is_rebuilt_with_more_than_its_class_can_be_looked_at():
+    sinks = [ab.from_iterable([]).apply(Cached).to_list()]
+    names = PickledNames({"job:Cached": Cached, "job:Price": Price})
+    pickler = Pickler(build_graph(sinks), names)
+    operator = Cached()
+    operator.setup()
+    operator.double(3)
+
+    found = plain(_Reader(io.BytesIO(pickler.dumps(operator)), [Cached]).load())
+
+    assert {"3": True} == found["seen"]
+    assert {"seen", "view", "double", "price"} == found.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import io
@@ -26,7 +27,13 @@ from anabranch.epochs.checkpoint.record import (
 from anabranch.epochs.checkpoint.seal import Seal
 from anabranch.epochs.state.buckets import PREFIX_BYTES, bucket_of_entry, in_ranges
 from anabranch.epochs.state.store import GONE
-from anabranch.epochs.transport.stable_names import MODULE, OBJECTS, find, old_name
+from anabranch.epochs.transport.stable_names import (
+    MODULE,
+    OBJECTS,
+    find,
+    find_function,
+    old_name,
+)
 from anabranch.errors import CheckpointError
 
 
@@ -211,7 +218,12 @@ class _Reader(pickle.Unpickler):
             "member": lambda _, name: name,
             "exception": lambda _, arguments: Instance(*arguments),
             "cached": lambda function, _: function,
-        }[name]
+            "filled_cache": lambda function, _: function,
+            "fill_cache": lambda *_: None,
+            "fill_attributes": _keep_attributes,
+            "enum": lambda *_: Instance,
+            "fill_enum": lambda *_: None,
+        }.get(name) or find_function(name)
 
 
 def _tuple_of(cls: type, values: tuple[Any, ...]) -> Any:
@@ -243,6 +255,14 @@ def _keep_state(made: Any, state: Any) -> None:
     if isinstance(state, list):  # as for a dataclass with slots
         attributes = dict(zip(made._fields, state, strict=False))
     vars(made).update(attributes or {}, **(slots or {}))
+
+
+def _keep_attributes(made: Any, given: tuple[Any, Any, Any]) -> None:
+    """Set the state that a library gave an object, and the attributes beside it."""
+    state, _, attributes = given
+    for each in (state, attributes):
+        with contextlib.suppress(TypeError):  # it has a value instead of attributes
+            _keep_state(made, each or {})
 
 
 def _as_dict(made: Any) -> dict[str, Any]:

@@ -69,8 +69,8 @@ class Loss(NamedTuple):
             what = f"the value of a {self.kind.__qualname__}"
         return (
             f"a copy must have all that the program reads of an object; {what} is not "
-            f"the same in a pickled copy ({_describe_hook(self.kind)}), and the program reads it; keep "
-            f"it when pickled, or make it a functools.cached_property if it follows from "
+            f"the same in a pickled copy ({_describe_hook(self.kind)}), and the program "
+            f"reads it; keep it when pickled, or make it a functools.cached_property if it follows from "
             f"the rest, or run with on='local'"
         )
 
@@ -94,11 +94,7 @@ def find_hook(kind: type) -> FunctionType | None:
 def find_library_hook(kind: type) -> tuple[type, str] | None:
     """Return the hook that a user's class inherits from others, if it may lose attributes.
 
-    >>> from decimal import Decimal
-    >>> class Price(Decimal): ...
-    >>> class Names(set): ...
-    >>> find_library_hook(Price), find_library_hook(Names)
-    ((<class 'decimal.Decimal'>, '__reduce__'), None)
+    That of Decimal does, for example; that of a set does not.
     """
     if not is_users_module(kind.__module__):
         return None
