@@ -98,13 +98,23 @@ def find_library_hook(kind: type) -> tuple[type, str] | None:
     """
     if not is_users_module(kind.__module__):
         return None
-    for base in kind.__mro__:
+    for base in kind.__mro__[:-1]:
         if base in _KEEPING:
             return None
         for name in _OWN_HOOKS:
-            if base is not object and name in vars(base):
-                return base, name
+            if name in vars(base):
+                by_decorator = is_users_module(base.__module__)
+                known = by_decorator and _has_fields_only(kind)
+                return None if known else (base, name)
     return None
+
+
+def _has_fields_only(kind: Any) -> bool:
+    """Tell whether the attributes of a class are those its decorator knows."""
+    fields = {*getattr(kind, "__dataclass_fields__", ())}
+    fields |= {each.name for each in getattr(kind, "__attrs_attrs__", ())}
+    slots = {slot.__name__ for slot in _slots_of(kind)}
+    return bool(fields) and not kind.__dictoffset__ and slots <= fields
 
 
 def _describe_hook(kind: type) -> str:
