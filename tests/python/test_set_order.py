@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -199,6 +200,26 @@ def add(state, n):
     return state, tuple(state)
 
 
+class Seen:
+    def __init__(self):
+        self.numbers = set()
+
+
+@dataclass(slots=True)
+class Slotted:
+    numbers: set = field(default_factory=set)
+
+
+def add_to(state, n):
+    state.numbers.add(n)
+    return state, list(state.numbers)
+
+
+def sort_in(state, n):
+    state.numbers.add(n)
+    return state, sorted(state.numbers)
+
+
 def count(state, n):
     state.add(n)
     return state, len(state)
@@ -218,6 +239,8 @@ READING = {
 } | {
     "with a key": lambda: numbers().key_by(lambda n: n % 3).apply(Pops),
     "the state of a scan": lambda: numbers().scan(add, set()),
+    "an attribute of a state": lambda: numbers().scan(add_to, Seen()),
+    "a slot of a state": lambda: numbers().scan(add_to, Slotted()),
     "items of a list": lambda: ab.from_iterable([{1}, {2}]).map(list),
     "items of an operator": lambda: numbers().map(around).map(list),
 }
@@ -227,6 +250,9 @@ FREE = {
 } | {
     "the state of a scan": lambda: numbers().key_by(lambda n: n % 3).scan(count, set()),
     "items of an operator": lambda: numbers().map(around).map(sorted),
+    "an attribute of a state": lambda: (
+        numbers().key_by(lambda n: n % 3).scan(sort_in, Seen())
+    ),
     "within a function": lambda: numbers().map(lambda n: list(around(n))),
 }
 

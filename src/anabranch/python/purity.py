@@ -9,6 +9,7 @@ between processes.
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime as dt
 import enum
 import functools
@@ -51,8 +52,10 @@ from anabranch.python.objects import (
     MISSING,
     class_attribute,
     contents,
+    field_names,
     function_in,
     holds_set,
+    instance_attribute,
     is_instance_of_users,
     is_scalar,
     is_scalar_type,
@@ -402,12 +405,26 @@ def _copy_of(run: AbstractInterpreter, obj: Any, place: tuple[Any, ...]) -> Valu
     held = contents(obj) if type(obj) in _COPIED else None
     if held is None:
         run.heap.put(made.site, ELEMENTS, frozenset([Fresh(made.site)]))
+        for name in _attribute_names(obj):
+            each = instance_attribute(obj, name)
+            if type(each) in _COPIED:  # known to be a set, or to hold some
+                run.heap.put(made.site, name, _copy_of(run, each, (*place, name)))
         return frozenset([made])
     for index, each in enumerate(held):
         part = _copy_of(run, each, (*place, index))
         where = f"[{index}]" if type(obj) is tuple else ELEMENTS
         run.heap.put(made.site, where, part)
     return frozenset([made])
+
+
+def _attribute_names(obj: Any) -> set[str]:
+    """Return the names of a user's object's attributes; runs no code."""
+    if not is_instance_of_users(obj):
+        return set()
+    names = {*(field_names(type(obj)) or ())}
+    with contextlib.suppress(AttributeError):
+        names |= object.__getattribute__(obj, "__dict__").keys()
+    return names
 
 
 def _parts_at(run: AbstractInterpreter, pair: Value, index: int) -> Value:
