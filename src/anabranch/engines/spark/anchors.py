@@ -20,7 +20,7 @@ class Anchors:
 
     def __init__(self, job: str) -> None:
         self._job = job
-        self._made: dict[tuple[int, int], DataFrame] = {}  # which has its session
+        self._made: dict[tuple[int, int], DataFrame] = {}  # it holds its session
 
     def begin(self, spark: SparkSession, tasks: int) -> DataFrame:
         """Return a row for each task of a job's first stage."""
